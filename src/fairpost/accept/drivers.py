@@ -1,4 +1,4 @@
-"""Run a single SQL statement over the caller's connection, inside the caller's transaction.
+"""Run one SQL statement over the caller's connection, inside the caller's transaction.
 
 This module never commits, rolls back, changes connection settings, or imports a driver that the caller does not use. It
 does not interpret the content of e-mails or results.
@@ -20,7 +20,7 @@ _NO_SCHEMA = {"3F000", "42883"}  # the error codes for a missing schema and a mi
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement with a single text parameter, in each placeholder style that drivers use."""
+    """A statement with one text parameter, in each placeholder style that drivers use."""
 
     percent: str
     dollar: str
@@ -38,8 +38,8 @@ _ENQUEUE = statement(_SQL)
 class Row(Protocol):
     """A row of a result.
 
-    After enqueueing, it has the ID and whether the e-mail is new. For a refused e-mail, it has the field, the message,
-    and the time from which the quota has room again.
+    After enqueueing, it has the ID and whether the e-mail is new. For a refused e-mail, it has the field, the message
+    and, if a quota was exceeded, the time at which the quota allows e-mails again.
     """
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -67,7 +67,7 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# Type checkers can distinguish these without any driver. At run time, the class decides.
+# Lets type checkers distinguish these without any driver. At run time, the connection's class decides.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 
@@ -133,8 +133,9 @@ def codes_of(error: Exception) -> set[str]:
 def _psycopg(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg import Cursor
 
-    # conn.cursor() may return a class that does not support %s. The statement is not prepared, which psycopg would do
-    # after a few executions: behind a pooler, the next transaction may run in a session that does not have it.
+    # Creates its own cursor, because conn.cursor() may return a class that does not support %s. Keeps psycopg from
+    # preparing the statement after a few executions, because behind a pooler, the next transaction may run in a session
+    # without the prepared statement.
     with Cursor(conn, row_factory=_plain_rows) as cursor:
         return cursor.execute(sql.percent, (given,), prepare=False).fetchall()
 

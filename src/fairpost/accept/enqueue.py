@@ -17,7 +17,7 @@ from fairpost.model.email_fields import ADDRESS, ADDRESSES, EMAIL_FIELDS, MOMENT
 from fairpost.model.errors import InvalidEmail
 
 CHUNK_EMAILS_MAX = 1_000
-CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail that exceeds this is sent in its own statement
+CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail longer than this gets a statement of its own
 
 T = TypeVar("T")
 Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
@@ -107,7 +107,7 @@ class Enqueued:
 class Rejected:
     """The reason why one e-mail of a batch was rejected. Nothing was stored for it.
 
-    `until` is set if the e-mail exceeded its user's quota: from this time on, the quota has room again.
+    `until` is set if the e-mail exceeded its user's quota: it is the time at which the quota allows e-mails again.
     """
 
     field: str
@@ -218,7 +218,7 @@ def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:
 
 
 def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
-    """Find the field that JSON cannot represent. This search is slow, but is only needed for e-mails that are refused
+    """Find the field that JSON cannot represent. The search is slow, but it is only needed for e-mails that are refused
     anyway.
     """
     for name, value in fields.items() if isinstance(fields, Mapping) else ():

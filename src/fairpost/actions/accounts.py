@@ -1,6 +1,6 @@
 """Actions on sender accounts: add, change, pause, resume, unblock, remove.
 
-Secrets arrive sealed. Before they call an action, front ends check whether the workspace may use the mailbox or the
+Secrets are already sealed. Before calling an action, front ends check whether the workspace may use the mailbox or the
 server.
 """
 
@@ -26,7 +26,9 @@ OF_WORKSPACE_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """Proof that an address belongs to a workspace. If the domain is the proof, `name` is None."""
+    """Proof that an address belongs to a workspace: a login to the mailbox `name`, or the verified domain if `name` is
+    None.
+    """
 
     name: str | None
     address: str
@@ -36,7 +38,7 @@ class Mailbox:
 class AddAccount:
     """A request to add an account.
 
-    `name` and `pool` have the workspace's prefix, as in the database. `keys` are the keys that were in use when the
+    `name` and `pool` include the workspace's prefix, as in the database. `keys` are the keys that were in use when the
     secret was sealed.
     """
 
@@ -56,7 +58,7 @@ class AddAccount:
 class ChangeAccount:
     """A request to change an account.
 
-    The keys of `changes` are column names. `revision` is the revision that was read; None accepts any revision.
+    The keys of `changes` are column names. `revision` is the revision that the caller read; None accepts any revision.
     """
 
     name: str
@@ -138,7 +140,7 @@ async def change(actor: Actor, request: ChangeAccount, store: Store) -> None:
 
 @action("account.pause")
 async def pause(actor: Actor, request: PauseAccount, store: Store) -> None:
-    """Pauses an account. The account starts no more e-mails."""
+    """Pauses an account, which starts no more e-mails until it is resumed."""
     if request.until is not None and request.until <= await store.now():
         raise Refusal("pause.end_in_past", until=request.until)
     until = request.until.isoformat() if request.until else None
@@ -166,7 +168,7 @@ async def unblock(actor: Actor, request: Unblock, store: Store) -> list[str]:
 
 @action("account.remove")
 async def remove(actor: Actor, request: AccountNamed, store: Store) -> None:
-    """Removes an account and its password. E-mails that it has sent stay in history."""
+    """Removes an account and its password. The e-mails that it sent stay in history."""
     done = await store.remove_account(request.name)
     if not done.known:
         raise Refusal("account.not_found", account=request.name)
@@ -195,7 +197,7 @@ async def _account(store: Store, name: str) -> Any:
 
 async def _prove(store: Store, workspace: str | None, account_id: AccountId, mailbox: Mailbox | None) -> None:
     if mailbox is not None:
-        assert workspace is not None, "only a workspace must prove that an address belongs to it"
+        assert workspace is not None, "only workspaces must prove that an address belongs to them"
         await workspaces.put_mailbox(store, workspace, account_id, mailbox=mailbox.name, address=mailbox.address)
 
 
@@ -204,12 +206,12 @@ def _workspace(name: str) -> str | None:
 
 
 def _in_audit(server: ServerSettings | None) -> str | None:
-    """Returns the server as written to the audit log, without secrets."""
+    """Returns the server as it appears in the audit log, without secrets."""
     return kind_of(server).in_audit(server) if server is not None else None
 
 
 async def _record(actor: Actor, store: Store, action: str, name: str, **detail: object) -> None:
-    """Writes an audit entry with the account's name as seen by the workspace."""
+    """Writes an audit entry with the account's name as the workspace sees it."""
     workspace = _workspace(name)
     own = name.removeprefix(f"{workspace}/")
     await actor.record(store, action, f"account {own}", workspace=workspace, **detail)

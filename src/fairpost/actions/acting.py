@@ -1,4 +1,4 @@
-"""The basis of all actions: the actor, the outcome, and the audit entry.
+"""What all actions have in common: the actor, the outcome, and the audit entry.
 
 An action is one use case: `(actor, request, store) -> Done | Refused`. It makes its change and writes its audit entry
 in one commit. A refusal changes nothing. Front ends only parse requests and render outcomes.
@@ -23,8 +23,8 @@ class Actor:
     """The caller of an action.
 
     `who` is the actor's name in the audit log: a key, a signed-in person, or the user of the command line. `workspace`
-    is the workspace that the actor is bound to, or None for all workspaces. `scopes` are the actor's permissions in it,
-    or None for all permissions. `is_operator` is set if the actor operates the installation.
+    is the workspace that the actor is bound to, or None for all workspaces. `scopes` are the actor's permissions in
+    that workspace, or None for all permissions. `is_operator` is True if the actor operates the installation.
     """
 
     who: str
@@ -34,13 +34,13 @@ class Actor:
     request_id: str | None = None
 
     def named(self, who: str) -> "Actor":
-        """Returns the same actor under another name, for requests that identify the person only while they are
-        processed.
+        """Returns the same actor under another name, for requests that reveal the person's identity only during
+        processing.
         """
         return replace(self, who=who)
 
     async def record(self, store: Store, action: str, subject: str, *, workspace: str | None, **detail: object) -> None:
-        """Writes the audit entry in the commit of the change. `workspace` is None for the installation itself."""
+        """Writes the audit entry in the same commit as the change. `workspace` is None for the installation itself."""
         await workspaces.write_audit(
             store,
             workspace=workspace,
@@ -65,13 +65,13 @@ class Refused:
 Action = Callable[[Actor, R, Store], Awaitable[Done[T] | Refused]]
 
 ACTIONS: dict[str, Action[Any, Any]] = {}
-"""All actions by their names in the audit log."""
+"""All actions, keyed by their names in the audit log."""
 
 
 def action(
     name: str, *, in_one_commit: bool = True
 ) -> Callable[[Callable[[Actor, R, Store], Awaitable[T]]], Action[R, T]]:
-    """Registers an action. Set `in_one_commit` to False for slow actions that commit step by step."""
+    """Registers an action. Set `in_one_commit` to False for slow actions that commit their steps one by one."""
 
     def wrap(function: Callable[[Actor, R, Store], Awaitable[T]]) -> Action[R, T]:
         @wraps(function)

@@ -48,7 +48,7 @@ class Because(Named):
 class PutDraft:
     """A request to create or change a draft.
 
-    With `template` instead of a sequence, the campaign has a single e-mail. `steps` are steps that belong to the
+    With `template` instead of a sequence, each recipient gets only one e-mail. `steps` are steps that belong to the
     campaign itself. The draft's route uses the workspace's own names. A tenant's route is checked: the tenant must be
     allowed to send through it.
     """
@@ -68,7 +68,7 @@ class Launch(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Named):
-    """A request to retry recipients. `seconds_max` limits the duration of one request; further requests continue it."""
+    """A request to retry recipients. `seconds_max` limits the duration of one request; repeat the request to continue."""
 
     states: Sequence[str] = ("failed",)
     seconds_max: float | None = None
@@ -98,7 +98,7 @@ class CampaignMoved:
 class Launched:
     """A launched campaign that is not planned yet; see `plan`.
 
-    `already` is its number of existing e-mails. If it is None, the number is read when planning starts.
+    `already` is the number of e-mails that it already has, or None to read that number when planning starts.
     """
 
     campaign: Campaign
@@ -147,7 +147,7 @@ async def put(actor: Actor, request: PutDraft, store: Store) -> DraftPut:
 
 @action("campaign.apply")
 async def apply(actor: Actor, request: CampaignFile, store: Store) -> Applied:
-    """Creates or changes a campaign to match its file."""
+    """Creates or changes a campaign to match a campaign file."""
     done = await applying.apply(store, request, now=await store.now())
     if done.changes and done.campaign is not None:
         verb = "add" if done.is_new else "change"
@@ -231,7 +231,7 @@ async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
 
 
 async def _unchecked(store: Store, campaign: Campaign) -> list[Reason]:
-    """Returns warnings about From domains of the workspace's own accounts that were never checked."""
+    """Returns warnings about From domains of the workspace's own accounts that have never been checked."""
     accounts = await store.accounts(serving=[campaign.route])
     own = {domain_of(account.address) for account in accounts if account.workspace == campaign.workspace}
     about = {"name": campaign.name, "workspace": campaign.workspace}
@@ -303,7 +303,7 @@ async def _move(
     *,
     so_already: Sequence[str],
 ) -> CampaignMoved:
-    """Moves a campaign to another state. If it is already in one of the states `so_already`, nothing happens."""
+    """Moves a campaign to another state. Does nothing if the campaign is already in one of the states `so_already`."""
     is_moved = await move(await _campaign(store, request))
     campaign = await _campaign(store, request)
     if not is_moved and campaign.state not in so_already:
@@ -363,7 +363,7 @@ async def _is_tenant(actor: Actor, campaign: Campaign, store: Store) -> bool:
 
 
 async def _require_known(store: Store, request: PutDraft) -> None:
-    """Checks that the draft's lists exist, as well as its sequence or templates."""
+    """Checks that the draft's lists exist, and its sequence or templates."""
     workspace, draft = request.draft.workspace, request.draft
     known = await campaigns.known_lists(store, workspace, draft.lists)
     for number, name in enumerate(draft.lists):
@@ -384,7 +384,7 @@ async def _require_known(store: Store, request: PutDraft) -> None:
 
 
 async def _tenants_route(store: Store, workspace: str, route: str) -> str:
-    """Returns the route in the database: a pool or account of the workspace, or one lent to it, but never another
+    """Returns the route as stored in the database: a pool or account that the workspace owns or borrows, never another
     workspace's.
     """
     account = route.removeprefix("@") if route.startswith("@") else None

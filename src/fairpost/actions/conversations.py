@@ -20,7 +20,7 @@ REFERENCES_CHARS_MAX = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A workspace's conversation. `public_id` is for refusals."""
+    """A workspace's conversation. Refusals show its `public_id`."""
 
     id: ConversationId
     workspace: str
@@ -29,8 +29,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelConversation:
-    """A request to label a conversation. `labels` replaces all labels; None keeps them. `add` and `remove` are applied
-    afterwards.
+    """A request to label a conversation. `labels` replaces all labels; None keeps them. Then `add` and `remove` are
+    applied.
     """
 
     named: Named
@@ -50,7 +50,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPerson:
-    """A request to answer a person. `user` is the sending user if the previous e-mail names none."""
+    """A request to answer a person. `user` is the user who sends the answer, unless the previous e-mail names one."""
 
     named: Named
     text: str | None = None
@@ -68,7 +68,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAccepted:
-    """The e-mail is invalid, or exceeds a quota, which has room again at `until`. `code` is the database's error
+    """The e-mail is invalid or exceeds a quota, which allows e-mails again at `until`. `code` is the database's error
     code.
     """
 
@@ -98,7 +98,7 @@ async def label(actor: Actor, request: LabelConversation, store: Store) -> Conve
 
 @action("conversation.answer")
 async def answer(actor: Actor, request: AnswerPerson, store: Store) -> Queued | NotAccepted:
-    """Queues an answer from the account that wrote to the person, in the same thread."""
+    """Queues an answer from the account that wrote to the person. The answer continues the same thread."""
     named = request.named
     await _conversation(store, named)
     thread = await conversations.thread_of(store, named.id)
@@ -154,8 +154,8 @@ def _email(request: AnswerPerson, thread: Thread) -> dict[str, Any]:
 
 
 def _headers(thread: Thread) -> dict[str, str]:
-    """Returns the threading headers. Without the ID of a message to answer, the thread of the previous e-mail is
-    continued.
+    """Returns the threading headers. Without the ID of a message to answer, they continue the thread of the previous
+    e-mail.
     """
     if thread.message_id is None:
         return {}

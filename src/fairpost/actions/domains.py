@@ -46,7 +46,7 @@ class NamedDomain:
 class CheckDomain(NamedDomain):
     """A request to check a domain's DNS and servers. If `resolver` is None, the system's resolver is used.
 
-    `ask_tls` asks an account's server which TLS it offers. If `ask_tls` is None, servers are not asked.
+    `ask_tls` asks an account's server what TLS it offers. If it is None, servers are not asked.
     """
 
     resolver: "Resolver | None" = None
@@ -146,10 +146,10 @@ def _as_stored(finding: Finding) -> dict[str, Any]:
 
 
 async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[SendingHost]:
-    """Returns the servers of accounts with an address in the domain or a subdomain, and the TLS that they offer.
+    """Returns the servers of accounts that send from the domain or a subdomain, and the TLS that they offer.
 
-    This includes accounts of the workspace and, once the domain is verified, of pools that are lent to the workspace.
-    Accounts in a subdomain that the workspace has also added are left to the check of that subdomain.
+    This includes the workspace's accounts and, once the domain is verified, accounts in pools lent to the workspace. If
+    the workspace has also added a subdomain, the check of the subdomain covers the accounts in it.
     """
     known = [each.domain for each in await workspaces.domains(store, request.workspace)]
     below = tuple(f".{each}" for each in known if each.endswith(f".{domain.domain}"))
@@ -193,7 +193,8 @@ async def _key_seen(actor: Actor, store: Store, request: NamedDomain, key: DkimK
 
 @action("domain.add_key", in_one_commit=False)
 async def add_key(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Adds a DKIM key. Once a check has found its DNS record, it signs; until then, the previous key signs.
+    """Adds a DKIM key. The key starts to sign once a check has found its DNS record; until then, the previous key
+    signs.
 
     If a key is already waiting for its record, that key is returned instead.
     """

@@ -1,4 +1,4 @@
-"""Actions on single e-mails: cancel, retry, resolve."""
+"""Actions on individual e-mails: cancel, retry, resolve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
 
-NOT_OWN = "FP004"  # the database's error code for another workspace's e-mail
+NOT_OWN = "FP004"  # the database's error code for an e-mail of another workspace
 RETRIED_AT_ONCE = 500
 
 DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
@@ -38,7 +38,7 @@ class ResolveEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryFailed:
-    """Selects all e-mails that failed for one reason. With `is_dry`, they are only counted."""
+    """Selects all e-mails that failed for a given reason. With `is_dry`, they are only counted."""
 
     reason: str
     workspace: str | None = None

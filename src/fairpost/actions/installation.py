@@ -35,9 +35,9 @@ class DropHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryDropped:
-    """The dropped months.
+    """The months that were dropped.
 
-    `is_in_use` means that a long transaction locks the history tables, so the other months were left for later.
+    `is_in_use` means that a long transaction locks the history tables, so the other months have to be dropped later.
     """
 
     dropped: list[DroppedMonth]
@@ -63,7 +63,7 @@ async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> 
 
 
 class _Recorded:
-    """The store, extended to write an audit entry when secrets are sealed again."""
+    """The store, extended to write an audit entry when secrets are resealed."""
 
     def __init__(self, actor: Actor, store: Store) -> None:
         self._actor = actor
@@ -89,7 +89,7 @@ class _Recorded:
 async def drop_history(actor: Actor, request: DropHistory, store: Store) -> HistoryDropped:
     """Drops history month by month, committing each month with its audit entry.
 
-    If a month cannot be dropped now, the earlier ones remain dropped.
+    If a month cannot be dropped now, the months before it stay dropped.
     """
     dropped: list[DroppedMonth] = []
     try:
@@ -111,7 +111,7 @@ async def _drop_month(actor: Actor, request: DropHistory, store: Store) -> Dropp
 
 @action("account.share", in_one_commit=False)
 async def share_account(actor: Actor, request: ShareAccount, store: Store) -> None:
-    """Writes a row in each region, committing each with its audit entry. If interrupted, run it again."""
+    """Writes the account's row in each region, committing each row with its audit entry. If interrupted, run it again."""
 
     async def record(one: Store, slice_: sharing.Slice) -> None:
         subject = f"account {request.plan.name}"

@@ -16,8 +16,8 @@ KEYS_MAX = 1_000  # maximum per workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddKey:
-    """A request to add a key. It expires at `expires_at`, or after the duration `lasts`. If neither is given, it never
-    expires.
+    """A request to add a key. The key expires at `expires_at`, or after the duration `lasts`. If neither is given, it
+    never expires.
     """
 
     workspace: str

@@ -1,7 +1,7 @@
-"""Loans. A loan is a pool of the operator that a workspace may use, with certain From addresses.
+"""Loans of pools. A loan lets a workspace use one of the operator's pools with certain From addresses.
 
-The pool for the service's own e-mails (FAIRPOST_SERVICE_POOL) is only lent to the operator's own workspace: accounts
-that send sign-in codes must not send anything else.
+The pool for the service's own e-mails (`FAIRPOST_SERVICE_POOL`) can only be lent to the operator's own workspace,
+because accounts that send sign-in codes must not send anything else.
 """
 
 import re
@@ -34,7 +34,9 @@ class Lent:
 
 
 def loans_of(written: Sequence[Lent], *, workspace: str, operator: Operator, before: Sequence[Loan] = ()) -> list[Loan]:
-    """Checks loans. The last loan of each pool applies, and loans in `before` may stay. Raises Refusal."""
+    """Checks loans. If a pool is listed twice, the last loan applies. Existing loans, given in `before`, are always
+    allowed. Raises Refusal.
+    """
     loans: dict[str, Loan] = {}
     for number, each in enumerate(written):
         loan = _loan(each, number)

@@ -36,9 +36,7 @@ async def revoke(actor: Actor, request: NamedLogin, store: Store) -> None:
 
 @action("login.create")
 async def create(actor: Actor, request: NamedLogin, store: Store) -> None:
-    """Creates a login with access to all workspaces. Only for the embedded server. An existing login is left
-    unchanged.
-    """
+    """Creates a login with access to all workspaces, on the embedded server only. An existing login is left unchanged."""
     if await applications.create_login(store, request.login):
         await applications.grant(store, request.login, [ALL_WORKSPACES])
         await actor.record(store, "login.create", request.login, workspace=None)

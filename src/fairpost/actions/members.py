@@ -1,6 +1,6 @@
 """Actions on people who sign in, both members and admins: invite, change roles, disable, enable, send links.
 
-Admins belong to no workspace; the home database stores them. Signing in itself is in auth/.
+Admins belong to no workspace; the home database stores them. Signing in is handled in auth/.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class NamedPerson:
 class Invite(NamedPerson):
     """A request to invite a person.
 
-    `mail` sends the link; if it is None, the caller passes the link on. With `must_be_registered`, an unregistered
+    `mail` sends the link; if it is None, the caller delivers the link. With `must_be_registered`, an unregistered
     workspace is refused.
     """
 
@@ -70,8 +70,8 @@ class Reset(NamedPerson):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A person whose permissions were reduced. `keys` are the keys that were valid until now. The request determines
-    whether they are revoked.
+    """A person whose permissions were reduced. `keys` are the keys that were valid until now. Whether they are revoked
+    depends on the request.
     """
 
     person: Person
@@ -114,7 +114,7 @@ async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
 
 @action("admin.link")
 async def link(actor: Actor, request: NamedPerson, store: Store) -> Offered:
-    """Creates a link that signs an admin in once. Only callers with access to the database can create it."""
+    """Creates a link that signs an admin in once. Only callers with access to the database can create such a link."""
     person = await person_of(store, request)
     return _accepted(await signing_in.offer_entry(store, person.id, by=actor.who), request)
 

@@ -20,7 +20,7 @@ MISTAKES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPortal:
-    """A system e-mail, by name. `portals` has the built-in files, and `kept` has the templates that this process has
+    """A system e-mail, by name. `portals` holds the built-in files, and `kept` the templates that this process has
     compiled.
     """
 
@@ -74,7 +74,7 @@ async def reset(actor: Actor, request: NamedPortal, store: Store) -> bool:
 
 
 def broken(error: BrokenTemplates, place: str = "") -> Refusal:
-    """Returns a refusal that lists the mistakes in the templates. `place` is the prefix of their field names."""
+    """Returns a refusal that lists the mistakes in the templates. `place` is the prefix of the field names."""
     mistakes: list[dict[str, Any]] = [
         {"field": f"{place}{each.file}", "message": each.message, "line": each.line, "column": each.column}
         for each in error.problems[:MISTAKES_MAX]

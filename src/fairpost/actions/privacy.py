@@ -1,4 +1,4 @@
-"""Actions on personal data: erase on request."""
+"""Actions on personal data: erase it on request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erase:
-    """A request to erase a person's data. `workspace` is None for all data, including data without a workspace.
+    """A request to erase a person's data. If `workspace` is None, all data is erased, including data that belongs to no
+    workspace.
 
     `progress` receives the number of bytes of history read so far.
     """

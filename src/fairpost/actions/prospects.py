@@ -17,7 +17,7 @@ from fairpost.system import clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProspects:
-    """A request to import prospects. `lines` are read once."""
+    """A request to import prospects. `lines` is only iterated once."""
 
     workspace: str
     list_name: str

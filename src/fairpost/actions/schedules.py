@@ -22,8 +22,8 @@ NO_RAMP_UP: RampUp = (0, ())
 class SetSchedule:
     """A request to set a schedule. None keeps the current value.
 
-    A `daily_max` of 0 means no quota. `holidays` are added to the existing holidays, unless these are dropped. With
-    `is_whole`, omitted values are reset to their defaults.
+    A `daily_max` of 0 means no quota. `holidays` are added to the existing holidays, or replace them if
+    `drops_holidays` is True. With `is_whole`, omitted values are reset to their defaults.
     """
 
     workspace: str
@@ -51,7 +51,7 @@ class ScheduleSet:
 
 @action("schedule.set")
 async def set_(actor: Actor, request: SetSchedule, store: Store) -> ScheduleSet:
-    """Sets the schedule. It applies immediately, including to e-mails that are already queued."""
+    """Sets the schedule. It applies immediately, even to e-mails that are already queued."""
     workspace = request.workspace
     before = await schedules.schedule_of(store, workspace)
     wanted = _merged(Schedule() if request.is_whole else before.schedule, request)
@@ -62,7 +62,7 @@ async def set_(actor: Actor, request: SetSchedule, store: Store) -> ScheduleSet:
 
 
 def _merged(before: Schedule, request: SetSchedule) -> Schedule:
-    """Returns the new schedule. A window that is always open is stored as no window."""
+    """Returns the new schedule. A window that is always open is stored as None."""
     old = before.window or SendingWindow(timezone="", days=EVERY_DAY, start=WHOLE_DAY[0], end=WHOLE_DAY[1])
     timezone = before.timezone if request.timezone is None else request.timezone
     days = old.days if request.days is None else request.days

@@ -99,8 +99,8 @@ class Unthrottle:
 class SetUser:
     """Settings of a workspace or user. None keeps a value; 0 or "" removes it.
 
-    With `policy`, the tier is decided immediately. Without it, an engine decides later, for callers who may not see a
-    score. With `is_whole`, omitted values are removed, and the age is unknown if `since` is omitted.
+    With `policy`, the tier is decided immediately. Without it, an engine decides the tier later; this is for callers
+    who may not see scores. With `is_whole`, omitted values are removed, and the age is unknown if `since` is omitted.
     """
 
     sender: SenderId
@@ -182,7 +182,7 @@ async def throttle(actor: Actor, request: Throttle, store: Store) -> Sender:
 
 @action("sender.unthrottle")
 async def unthrottle(actor: Actor, request: Unthrottle, store: Store) -> Sender:
-    """Ends a throttle, regardless of whether a score or a person caused it."""
+    """Ends a throttle, whether it was caused by a score or set manually."""
 
     def decide(active: Active, now: datetime) -> Decided:
         if active.sender.throttle is None:
@@ -201,9 +201,9 @@ async def unthrottle(actor: Actor, request: Unthrottle, store: Store) -> Sender:
 
 @action("user.set")
 async def set_user(actor: Actor, request: SetUser, store: Store) -> Sender | None:
-    """Changes settings and returns the sender, or None without a policy.
+    """Changes settings. Returns the sender if a `policy` is given, otherwise None.
 
-    The plan and the age decide the tier, which takes effect immediately, even for e-mails that are already queued.
+    The plan and the age determine the tier, which takes effect immediately, even for e-mails that are already queued.
     """
     if request.since is not None and request.since > await store.now():
         raise Refusal("user.since_in_future", since=request.since)

@@ -31,7 +31,7 @@ class RemoveSuppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSuppressions:
-    """A request to import a list. `lines` are read once. `kind` and `reason` apply to lines that have none."""
+    """A request to import a list. `lines` is only iterated once. `kind` and `reason` apply to lines that have none."""
 
     lines: Iterable[Entry | BadLine]
     kind: SuppressionKind
@@ -115,5 +115,5 @@ def _counting(lines: Iterable[Entry | BadLine], counted: Counter[str]) -> Iterat
 
 
 def _audited(workspace: str) -> str | None:
-    """Returns the workspace of the audit entry. An entry that concerns all workspaces belongs to the installation."""
+    """Returns the workspace for the audit entry. Entries about all workspaces belong to the installation."""
     return None if workspace == EVERYBODY else workspace

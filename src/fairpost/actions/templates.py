@@ -111,8 +111,8 @@ async def require_good(template: Template, place: str = "") -> None:
 
 
 def _mistakes(template: Template, place: str) -> Iterator[dict[str, Any]]:
-    """Yields the first mistake of each part. Compiling the whole template would stop at the first mistake of all
-    parts.
+    """Yields the first mistake of each part. Compiling the whole template at once would only report the first mistake
+    in any part.
     """
     alone = (Template(subject=template.subject), Template(subject="", text=template.text))
     for each in (*alone, Template(subject="", html=template.html)):

@@ -1,4 +1,6 @@
-"""Unsubscribe recipients of campaign mail through the link in it, or undo this. A repeated request changes nothing."""
+"""Actions of people who got campaign mail: unsubscribe through the link in it, or undo this. A repeated request changes
+nothing.
+"""
 
 from dataclasses import dataclass
 
@@ -19,7 +21,9 @@ class OfRecipient:
 
 @action("recipient.unsubscribe")
 async def unsubscribe(actor: Actor, request: OfRecipient, store: Store) -> bool:
-    """Unsubscribes an address. Queued campaign mail is not sent either. Returns False if nothing was changed."""
+    """Unsubscribes an address. Campaign mail that is already queued is not sent either. Returns False if nothing was
+    changed.
+    """
     await suppressions.take_turn(store, request.prospect_id)
     address = await prospects.address_of(store, request.workspace, request.prospect_id)
     if address is None:

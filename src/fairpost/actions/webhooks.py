@@ -45,7 +45,7 @@ class AddWebhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedWebhook:
-    """A webhook. `called` is its public ID, as written by the caller."""
+    """A webhook. `called` is its public ID, as the caller wrote it."""
 
     id: int
     called: str
@@ -162,7 +162,7 @@ async def pause(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
 
 @action("webhook.resume")
 async def resume(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
-    """Resumes a paused or disabled endpoint where it stopped."""
+    """Resumes a paused or disabled endpoint. Delivery continues where it stopped."""
     hook = await webhooks.resume(store, await _webhook(actor, store, request), now=clock.now())
     await actor.record(store, "webhook.resume", hook.url, workspace=hook.workspace)
     return hook
@@ -179,7 +179,7 @@ async def remove(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
 
 @action("webhook.rotate", in_one_commit=False)
 async def rotate(actor: Actor, request: RotateWebhook, store: Store) -> WebhookWithSecret:
-    """Creates a new secret. The old one also signs until the overlap ends."""
+    """Creates a new secret. The old secret also signs until the overlap ends."""
     hook = await _webhook(actor, store, request)
     owner, secret = request.owner or store, written(chance.secret_bytes(SECRET_BYTES))
     secret_id = await webhooks.next_secret_id(owner)

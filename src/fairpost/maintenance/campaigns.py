@@ -1,7 +1,7 @@
 """Maintain campaigns: finish interrupted launches; start, complete and clear campaigns; and extend their calendars.
 
-Runs in every engine's orchestrator process. At worst, several engines do the same work; each step is a separate commit,
-and sending hours are kept even without these steps: a closed window opens automatically at the precomputed time. An
+Runs in every engine's orchestrator process. At worst, several engines do the same work. Each step is a separate commit.
+Sending hours are observed even if no step runs, because a closed window opens by itself at the precomputed time. An
 error in one workspace or campaign does not affect the others.
 """
 
@@ -70,7 +70,7 @@ class CampaignWatch:
         return is_busy
 
     async def _plan(self, campaign_id: int) -> bool:
-        """Plan one batch. Return True if there is more. A campaign that cannot be planned fails, and the reason is
+        """Plan one batch. Return True if there is more. If a campaign cannot be planned, it fails, and the reason is
         stored.
         """
         try:

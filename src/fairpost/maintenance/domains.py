@@ -1,4 +1,5 @@
-"""Check DNS once a day for every domain that was checked before: records may disappear, and keys may be published.
+"""Once a domain has been checked, check its DNS again every day, because records may disappear and keys may be
+published.
 
 Runs in every engine's orchestrator process. A domain is reserved before its check, so that no other engine checks it.
 Several domains are checked concurrently, each within a time limit, so that one slow DNS server does not delay the
@@ -23,7 +24,7 @@ AT_ONCE = 5
 CHECK_S_MAX = 60.0
 
 Check = Callable[[str, str], Awaitable[object]]
-"""Called with a workspace and its domain."""
+"""The check of a domain, called with the workspace and the domain."""
 
 
 class DomainWatch:

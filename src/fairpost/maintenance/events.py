@@ -1,5 +1,5 @@
-"""Gives events their positions, so that they can be read. Runs in every engine's orchestrator process; only one does
-this at a time.
+"""Gives events their positions, so that they can be read. Runs in every engine's orchestrator process, but only one
+engine does this at a time.
 """
 
 from functools import partial

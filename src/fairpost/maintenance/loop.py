@@ -1,4 +1,4 @@
-"""The loop of maintenance tasks: one bounded step after another."""
+"""The loop that runs a maintenance task: one bounded step after another."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from fairpost.store.trouble import is_trouble
 async def keep_stepping(
     step: Callable[[], Awaitable[bool | None]], *, every_s: float, complain: Callable[[Exception], None]
 ) -> None:
-    """Take steps forever. A step that returns True has more to do immediately.
+    """Take steps forever. If a step returns True, the next step follows immediately.
 
     A failed step does not stop the loop, because nothing else would restart it.
     """

@@ -1,9 +1,9 @@
 """Reads the mailboxes of accounts that have reading switched on. Each mailbox has one connection, which waits until the
 server reports changes.
 
-A message's findings and the position after it are committed together. A reader that is killed at any moment therefore
-misses nothing, and messages that are read again are counted once. A mailbox that cannot be read is a condition of its
-account and never stops its sending.
+A message's findings and the position after the message are committed together. Even if a reader is killed, no message
+is therefore missed or counted twice. If a mailbox cannot be read, this is a condition of its account, but never stops
+the account from sending.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
-TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read, while others wait
+TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read while other mailboxes wait
 TROUBLE_S = 5.0  # pause while the database is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
 TIMES_STUCK_MAX = 8  # attempts, over about two hours
-ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
+ASK_AFTER = (10, 60, 300, 1_800)  # in seconds after a doubt was noticed, because servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
 """The reader of an account's mailbox, or None if the mailbox is not read. Raises FairpostError."""
@@ -55,9 +55,7 @@ class ReaderOptions:
 
 
 class MailboxCall:
-    """Repeatedly requests a reader while there are mailboxes to read. A request has no effect while a reader is
-    running.
-    """
+    """Calls for a reader process as long as there are mailboxes to read. The call has no effect while one is running."""
 
     def __init__(self, store: Store, call: Callable[[], None], log: Log) -> None:
         self._store, self._call, self._log = store, call, log
@@ -79,7 +77,7 @@ class MailboxWatch:
         self._readings: dict[AccountId, tuple[HeldMailbox, asyncio.Task[None]]] = {}
         self._asked: dict[
             EmailId, tuple[datetime, int]
-        ] = {}  # when the doubt was noticed, and how often the mailbox was searched
+        ] = {}  # when the doubt was noticed, and how many times the mailbox was searched
 
     async def run(self) -> None:
         complain = partial(task_failed, "mailboxes", log=self._log)
@@ -123,7 +121,7 @@ class MailboxWatch:
     # ── e-mails in doubt ──────────────────────────────────────────────────────────────────────────────────────
 
     async def ask_about_doubts(self) -> None:
-        """Searches the sent mail for the e-mails, a few times. A missing e-mail proves nothing."""
+        """Searches the sent mail for the e-mails in doubt, a few times. Not finding an e-mail proves nothing."""
         open_: set[EmailId] = set()
         for account_id in await mailbox_reads.with_doubts(self._store, list(self._readings)):
             account = await self._store.account(account_id)
@@ -186,7 +184,7 @@ class Reading:
                 await self._rest(account, lasting)
 
     async def _read(self, account: Account) -> None:
-        """Returns when the mailbox should no longer be read. Raises Unreadable."""
+        """Reads until the mailbox should no longer be read. Raises Unreadable."""
         reader = self._make_reader(account)
         if reader is None:
             return
@@ -200,7 +198,9 @@ class Reading:
             await reader.close()
 
     async def _look(self, account: Account, reader: MailboxReader) -> bool:
-        """Returns False if the turn was over before everything was read. The next turn continues from there."""
+        """Reads new messages for one turn. Returns False if the turn ended before everything was read; the next turn
+        continues from there.
+        """
         begun_at = clock.now()
         mailbox = Mailbox(account_id=account.id, address=account.address)
         async with aclosing(reader.look(self._position, since=self._looked_at or begun_at)) as found:

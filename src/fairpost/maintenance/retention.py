@@ -1,7 +1,7 @@
 """Maintain the partitions of history: create partitions for the coming months, and drop expired ones.
 
-Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables are in use for a
-long time, an attempt is abandoned and soon repeated.
+Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables stay in use for too
+long, the attempt is abandoned and repeated soon after.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MENDED_S = 3600.0  # pause after an error, which persists until it is fixed manu
 class HistoryWatch:
     """Maintains the history.
 
-    If `keep` is None, it is kept forever. Programs can read events for the time `keep_events`.
+    If `keep` is None, it is kept forever. Events stay readable for the period `keep_events`.
     """
 
     def __init__(self, store: Store, keep: timedelta | None, log: Log, *, keep_events: timedelta) -> None:

@@ -58,10 +58,11 @@ async def take_in(
     reply_stops: ReplyStops = ReplyStops.PERSON,
     also: Callable[[Store], Awaitable[None]] | None = None,
 ) -> TakenIn:
-    """Process one message. `recipients` are the envelope recipients. `also` is executed in the commit of the findings,
-    if there are any.
+    """Process one message. `recipients` are the envelope recipients. If there are findings, `also` runs in their
+    commit.
 
-    Without a mailbox, a message only has an effect if it carries a token, or names both the e-mail and the recipient.
+    If `mailbox` is None, the message only has an effect if it carries a token, or names both the e-mail and the
+    recipient.
     """
     found = classify(raw, now=now)
     if mailbox is not None and found.sender.lower() == mailbox.address.lower():
@@ -95,7 +96,7 @@ async def take_in(
 
 
 def email_of(address: str, public_ids: PublicIds) -> EmailId | None:
-    """Return the e-mail whose reports are sent to this address."""
+    """Return the e-mail that this bounce address belongs to."""
     token = token_in(address)
     return public_ids.of_return_token(token) if token else None
 
@@ -106,8 +107,8 @@ def _named(found: Returned, public_ids: PublicIds) -> list[EmailId]:
 
 
 def _mail(raw: bytes, kind: Kind) -> dict[str, Any]:
-    """Return the message to store, identified by its Message-ID, because it may arrive by several routes with different
-    headers.
+    """Return the message to store. The Message-ID identifies it, because the same message may arrive by several routes
+    with different headers.
     """
     answer = read_answer(raw)
     named = (answer.message_id or "").encode() or raw[:BYTES_MAX]
@@ -151,7 +152,7 @@ def _is_of_another_company(each: Consequence, mailbox: Mailbox) -> bool:
 class ReturnsWatch:
     """Applies findings that arrived before their e-mail was finished.
 
-    At worst, several engines do the same work: each finding is applied once.
+    At worst, several engines do the same work, but each finding is only applied once.
     """
 
     def __init__(self, store: Store, log: Log) -> None:

@@ -1,7 +1,7 @@
 """Maintain senders: score active senders, end expired throttles, and queue senders' mail under their assigned domains.
 
 Also notifies operators and measures the health of the queue. Runs in every engine's orchestrator process. At worst,
-several engines do the same work: a decision on outdated data is not written.
+several engines do the same work: decisions based on outdated data are not written.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,13 +19,13 @@ from fairpost.store import senders
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
-LOOK_S = 0.5  # a burst is noticed within this time, plus the time until the accounts that send it write their outcomes
+LOOK_S = 0.5  # a burst is noticed within this time, plus the time that accounts take to write their outcomes
 WORKSPACE_EVERY = timedelta(seconds=5)
-TELL_EVERY = timedelta(minutes=1)  # many throttles at once cause one e-mail per minute
+TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, one e-mail per minute reports them
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly every claim and write of outcomes
+COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly all transactions that claim or write outcomes
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -44,7 +44,7 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: dict[SenderId, datetime | None] = {}  # senders that another process had locked
+        self._later: dict[SenderId, datetime | None] = {}  # to check again: another process had locked them
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
@@ -88,10 +88,11 @@ class SenderWatch:
             failpoint("after_fold")
 
     def _settled_before(self, now: datetime) -> int:
-        """Return the number of the mark after which to start. This skips marks that are settled.
+        """Return the number of the mark after which to look for changed senders. Earlier marks are already settled.
 
-        A mark gets its number when it is made but becomes visible when it commits, so this starts a few seconds back,
-        and now and then at the beginning. While a transaction stays open, all settled marks still have to be skipped.
+        A mark gets its number when it is written, but only becomes visible when its transaction commits. The result is
+        therefore a few seconds behind and, once a minute, 0, so that no mark is missed. Settled marks are skipped by
+        number because deleted rows slow down reading as long as any transaction stays open.
         """
         if now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = now
@@ -101,8 +102,8 @@ class SenderWatch:
         return self._settled[0][1]
 
     def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
-        """Return the workspaces that are due: reading the activity of all users of a workspace costs more than reading
-        that of one user.
+        """Return the workspaces that are due for a check. They are checked less often than users, because reading the
+        activity of all users of a workspace costs more.
         """
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
         self._dirty |= set(workspaces)
@@ -112,9 +113,9 @@ class SenderWatch:
         return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 
     async def _begin_hour(self, now: datetime) -> None:
-        """From now on, count the e-mails that are planned for this hour as volume."""
+        """Count the e-mails that are planned for this hour as volume from now on."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if self._hour is None:  # including the hours in which no engine checked
+        if self._hour is None:  # starts with the hours in which no engine was running
             last = await senders.last_look(self._store)
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:
@@ -123,9 +124,9 @@ class SenderWatch:
             failpoint("after_hour")
 
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
-        """Check these senders. Each is given with the time of the event that caused the check, if known."""
+        """Check these senders. `ids` maps each to the time of the event that caused the check, or None if unknown."""
         while ids:
-            changed: dict[SenderId, datetime | None] = {}  # changed by another process in the meantime: check again
+            changed: dict[SenderId, datetime | None] = {}  # another process has changed it in the meantime: check again
             for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:

@@ -1,6 +1,6 @@
 """Deliver webhooks. Runs in every engine's orchestrator process.
 
-One engine leases an endpoint, posts its events in turns, and commits the outcomes of each turn. Endpoints are served in
+An engine leases an endpoint, posts its events in turns, and commits the outcomes of each turn. Endpoints are served in
 parallel: a slow or dead endpoint only occupies its own slot. Each workspace has a few slots. Failing endpoints have
 separate slots, so healthy endpoints never wait for them.
 """
@@ -42,7 +42,7 @@ PLACES = 128
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
 PAGE = 500
-PENDING_MAX = 1000  # an endpoint with more pending events reads no new ones
+PENDING_MAX = 1000  # while an endpoint has more pending events than this, it reads no new ones
 FULL_PAUSE = timedelta(seconds=5)
 LOG_KEPT = timedelta(days=7)
 SWEEP_EVERY_S = 600.0
@@ -51,8 +51,8 @@ ENDPOINTS_KEPT = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookOptions:
-    """Options. `open_secret` is the vault's function that opens a secret. The addresses in `operators` are notified
-    about the operator's endpoints.
+    """Options. `open_secret` is the vault's function for opening a secret. Notices about the operator's endpoints go to
+    the addresses in `operators`.
     """
 
     engine: str
@@ -87,7 +87,7 @@ class WebhookWatch:
         await asyncio.gather(*running, return_exceptions=True)
         for endpoint in self._endpoints.values():
             endpoint.close()
-        await asyncio.sleep(0)  # connections close in the next turn of the loop
+        await asyncio.sleep(0)  # connections close in the next iteration of the event loop
 
     async def step(self) -> bool:
         """Start deliveries that are due. Return True if there is more to do immediately."""
@@ -137,7 +137,7 @@ class WebhookWatch:
     async def _serve(self, hook: Webhook) -> None:
         """Serve an endpoint turn after turn, until it has no events left, it fails, or other endpoints are waiting.
 
-        The first turn is short, so that many hanging endpoints take little memory.
+        The first turn is short, so that many hanging endpoints use little memory.
         """
         failpoint("after_lease")
         until_s = clock.steady() + RUN_S_MAX
@@ -165,7 +165,7 @@ class WebhookWatch:
         booking = book(hook, turn, cursor=cursor, is_end=is_end, now=await self._store.now(), behind=behind)
         goes_on = not is_last and not booking.is_disabled and booking.next_at is None
         goes_on = goes_on and (not is_end or hook.failing_since is not None)
-        if not is_end and not due and cursor == hook.cursor:  # too many events are pending, and none of them is due
+        if not is_end and not due and cursor == hook.cursor:  # too many events are pending, and none is due
             goes_on = False
             booking = replace(booking, next_at=now + FULL_PAUSE)
         booking = replace(booking, done=(*booking.done, *dropped), kept_s=LEASE_S if goes_on else None)
@@ -177,11 +177,11 @@ class WebhookWatch:
     async def _read(
         self, hook: Webhook, most: int
     ) -> tuple[list[Due], list[tuple[Due, datetime]], list[tuple[int, int]], str, bool]:
-        """Return the events to try, the new events behind pending events of their lanes, and the positions of dropped
-        events.
+        """Return the events to try, the new events that must wait for pending events of their lanes, and the positions
+        of dropped events.
 
         Also returns the new cursor, and whether it has reached the end. A failing endpoint is tried with one event, if
-        possible with an event that has not failed yet, because a working endpoint may refuse a particular event.
+        possible one that has not failed yet, because an endpoint that works may still refuse a particular event.
         """
         is_probe = hook.failing_since is not None
         most = 1 if is_probe else most
@@ -227,7 +227,7 @@ class WebhookWatch:
             if known is not None:
                 known.close()
             known = Endpoint(hook.url, self._options.guard, is_operators=hook.workspace is None, tls=self._options.tls)
-        self._endpoints[hook.id] = known  # in order of use, most recent last
+        self._endpoints[hook.id] = known  # by time of last use, most recent last
         return known
 
     # ── beside ──

@@ -1,4 +1,4 @@
-"""Reads accounts for display, those with problems first, and the latest replies of an account's server.
+"""Reads accounts for display, those with problems first, and the latest failures of one account.
 
 The cost depends on the number of accounts, not on the number of e-mails.
 """
@@ -28,11 +28,11 @@ Show = Callable[[Condition], Shown]
 
 LISTED_MAX = 100
 FAILURES_MAX = 5
-ATTEMPTS_SEEN_MAX = 2_000  # newest attempts searched for an account's failures
+ATTEMPTS_SEEN_MAX = 2_000  # number of newest attempts searched for an account's failures
 
 
 class Situation(StrEnum):
-    """The situations of an account, sorted from worst to best."""
+    """What an account is currently doing, from worst to best."""
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"
@@ -57,7 +57,7 @@ _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingNow:
-    """Whether the account's mailbox is read. `unknown` lists the facts that therefore stay unknown."""
+    """Whether the account's mailbox is read. `unknown` lists what cannot be known without reading it."""
 
     state: ReadingState
     condition: Shown
@@ -131,7 +131,7 @@ async def read_accounts(store: Store, *, workspace: str | None = None, shown: Sh
 
 
 async def read_account_facts(store: Store, *, workspace: str | None, name: str | None = None) -> Facts:
-    """Returns the facts behind the conditions of accounts: one account, those of a workspace, or all."""
+    """Returns the facts that determine the conditions of one account, of a workspace's accounts, or of all accounts."""
     now = await store.now()
     if workspace is None:
         routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
@@ -163,7 +163,7 @@ def chosen(
 
 
 async def read_failures(store: Store, account: Account) -> list[Failure]:
-    """Returns the account's newest failures among the latest attempts of all accounts."""
+    """Returns the account's newest failures. Only the latest attempts of all accounts are searched."""
     rows = await store.fetch(_FAILURES, account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
     server = account.transport
     channel = kind_of(server).channel if isinstance(server, ServerSettings) else Channel.SMTP

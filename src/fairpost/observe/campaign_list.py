@@ -19,8 +19,8 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # running campaigns per look: to find out why one waits takes a few milliseconds
-WHY_AGE_MAX = timedelta(seconds=3)  # older answers are refreshed
+ASKED_MAX = 5  # running campaigns examined at once: finding out why one is waiting takes a few milliseconds
+WHY_AGE_MAX = timedelta(seconds=3)  # older reasons are read again
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 
@@ -66,7 +66,7 @@ class CampaignsWatch:
         self._store = store
         self._workspace = workspace
         self._called = called
-        self._waiting: dict[int, _Asked] = {}  # reasons of running campaigns, least recently read first
+        self._waiting: dict[int, _Asked] = {}  # why running campaigns are waiting, least recently read first
 
     async def look(self) -> tuple[list[Line], bool]:
         """Returns the newest campaigns, and whether there are older ones."""
@@ -124,14 +124,14 @@ class CampaignsWatch:
 
 
 def _at_rest(campaign: Campaign, counted: _Counted, routes: Mapping[str, Condition]) -> Condition:
-    """Returns what a campaign that is not running is waiting for. This only depends on whether e-mails are left."""
+    """Returns what a campaign that is not running is waiting for. This only depends on whether any e-mails are left."""
     left = counted.emails - counted.sent - counted.missed
     own = [routes[campaign.route]] if campaign.route in routes else []
     return of_campaign(CampaignFacts(campaign=campaign, ready=left, routes=own))
 
 
 def _small(emails: Mapping[int, int]) -> list[int]:
-    """Returns the smallest campaigns, up to AT_ONCE_MAX e-mails together."""
+    """Returns the smallest campaigns, with at most AT_ONCE_MAX e-mails in total."""
     ids = sorted(emails, key=emails.__getitem__)
     return [
         id_ for id_, so_far in zip(ids, accumulate(emails[id_] for id_ in ids), strict=True) if so_far <= AT_ONCE_MAX

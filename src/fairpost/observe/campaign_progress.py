@@ -19,7 +19,7 @@ from fairpost.store.store import Store
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
 AT_ONCE_MAX = 20_000  # e-mails that can be counted in a few milliseconds
-ROUTES_FROM = 1000  # number of due e-mails, oldest first, that show which accounts the campaign waits for
+ROUTES_FROM = 1000  # number of oldest due e-mails that are read to find the accounts that the campaign is waiting for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class ProgressView:
     points: list[ProgressPoint]  # the last point is the snapshot
     by_account: list[AccountShare]
     foretold: KeptForecast | NoKeptForecast | None  # the forecast at launch
-    revised_forecast: KeptForecast | NoKeptForecast | None  # for the rest; None: not running, or not computed yet
+    revised_forecast: KeptForecast | NoKeptForecast | None  # for what is left; None: not running, or not computed yet
     waiting: Condition
 
     @property
@@ -135,7 +135,7 @@ async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
 
 
 async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
-    """Checks whether e-mails are due, without counting them, because the reason that is shown contains no number."""
+    """Checks whether e-mails are due, without counting them, because the displayed reason contains no number."""
     row = await store.row(
         """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
                           WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS claimed,

@@ -19,7 +19,7 @@ from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
-LEFT_MAX = 20_000  # maximum number that is counted
+LEFT_MAX = 20_000  # e-mails are only counted up to this number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,8 @@ async def why_it_waits(
     return of_campaign(found)
 
 
-# The e-mails that are left when nothing is or will be due: those in doubt, those for paused recipients, and their
-# follow-ups. There are only a few.
+# When nothing is or will become due, the e-mails that are left are those in doubt, those for paused recipients, and
+# their follow-ups. There are only a few.
 _LEFT = """
     SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked
     FROM (SELECT q.state, q.waiting, q.parked_due FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT $2) q"""
@@ -149,7 +149,7 @@ async def _facts(
 async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[Any]) -> Condition | None:
     """Returns what stops the campaign: a manual hold, a throttle, or a block on every account.
 
-    Closed gates of its streams are reported separately.
+    Closed sending windows are reported separately.
     """
     if facts.pause is not None:
         return of_pause(facts.pause)

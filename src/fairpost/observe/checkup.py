@@ -1,6 +1,6 @@
-"""Checks for common problems. Each result is fine, a note, or a problem with its next step.
+"""Checks for common problems. Each result is graded as OK, a note, or a problem with its next step.
 
-The facts are defined in findings.py, and observe/doctor.py reads them. diagnosis.py explains why single e-mails are
+The facts are defined in findings.py, and observe/doctor.py reads them. diagnosis.py explains why individual e-mails are
 waiting; this module only grades the reasons.
 """
 
@@ -29,7 +29,7 @@ FREE_BYTES_NOTE, FREE_BYTES_PROBLEM = 1_000_000_000, 200_000_000
 KEPT_BYTES_NOTE, KEPT_BYTES_PROBLEM = 1_000_000_000, 20_000_000_000
 NAMED_MAX = 5
 
-# Without these settings, a crash may lose committed data, and an e-mail that was sent would be sent again.
+# Without these settings, a crash may lose committed data, and e-mails may be sent twice.
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 FOR_VACUUM = ("autovacuum", "track_counts")
 
@@ -169,7 +169,7 @@ def _version(server: Server) -> Check:
 
 def _writable(server: Server) -> Check:
     if server.is_standby:
-        then = "set FAIRPOST_DATABASE_URL to the primary, or to all servers with target_session_attrs=primary"
+        then = "set FAIRPOST_DATABASE_URL to the primary server, or to all servers with target_session_attrs=primary"
         return _problem("writes", "this server is a standby: nothing can be enqueued, sent or changed", then)
     if server.settings.get("default_transaction_read_only") == "on":
         reset = server.resets["default_transaction_read_only"]
@@ -207,7 +207,7 @@ def _isolation(server: Server) -> Check:
     if level != "read committed":
         return _problem(
             "isolation",
-            f"the default isolation level is {level}; claiming needs read committed",
+            f"the default isolation level is {level}, but engines need read committed",
             server.resets["default_transaction_isolation"],
         )
     return _ok("isolation", level)
@@ -239,7 +239,7 @@ def _open_transactions(server: Server) -> Check:
             text="transactions of other roles are not visible",
             then="GRANT pg_read_all_stats TO the role that Fairpost uses",
         )
-    return _ok("open transactions", "none is open for long")
+    return _ok("open transactions", "none has been open for long")
 
 
 def _holdbacks(name: str, found: Sequence[Holdback], fine: str) -> Iterable[Check]:
@@ -269,7 +269,7 @@ def _pooler(server: Server) -> Check:
         return Check(
             name="connection",
             grade=Grade.NOTE,
-            text="the URL connects through a pooler such as PgBouncer: engines receive no NOTIFY, and poll every FAIRPOST_POLL_INTERVAL",
+            text="the URL connects through a pooler such as PgBouncer: engines receive no NOTIFY, so they poll every FAIRPOST_POLL_INTERVAL instead",
             then="optional: to send within milliseconds, give engines a direct URL to PostgreSQL",
         )
     return _ok("connection", "direct")
@@ -291,7 +291,7 @@ def _schema(schema: Schema) -> Iterable[Check]:
     if of_login:
         yield _problem("rights", f"{schema.role} lacks {names(of_login)}", how_to_grant(of_login))
     elif not of_owner:
-        yield _ok("rights", "sufficient for engine and commands")
+        yield _ok("rights", "sufficient for engines and commands")
     if of_tenant:
         yield _problem("tenant role", f"requests over HTTP lack {names(of_tenant)}", how_to_grant(of_tenant))
     elif schema.is_usable:
@@ -421,7 +421,7 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
     """Returns one row for all accounts in the same condition: a sentence about the first account, and the names of the
     others.
 
-    It is a problem if e-mails are waiting for one of them.
+    The row is a problem if e-mails are waiting for one of them.
     """
     worst, *others = accounts
     names = [str(each.reason.params["account"]) for each in accounts]

@@ -18,7 +18,7 @@ Rendered = tuple[str | None, str | None]  # (subject, text)
 async def messages_of(
     store: Store, conversation: Conversation, *, rendered: Callable[[ShownEmail], Rendered]
 ) -> list[Message]:
-    """Return the newest 50 e-mails to the person and the newest 200 messages from the person, oldest first."""
+    """Return the newest 50 e-mails to the person and the newest 200 messages from the person, both oldest first."""
     found = await search_emails(
         store, Wanted(to=conversation.address), workspace=conversation.workspace, most=EMAILS_MAX
     )

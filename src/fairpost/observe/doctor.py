@@ -1,6 +1,7 @@
 """Reads the facts for `fairpost doctor` about the machine, the server, the schema and the engines.
 
-It changes nothing. A query that fails (because of missing privileges or a missing schema) does not affect the others.
+It changes nothing. If one query fails, for example for lack of privileges or because the schema is missing, the others
+still run.
 """
 
 import shutil
@@ -45,7 +46,7 @@ SELECT s.name, s.setting, CASE s.source
     ELSE format('ALTER SYSTEM RESET %I; then: SELECT pg_reload_conf()', s.name) END AS reset
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
-LOOKS_AT_THE_CLOCK = 3  # number of measurements; the fastest one is the most precise
+LOOKS_AT_THE_CLOCK = 3  # number of measurements; the shortest one is the most precise
 OPEN_S_MIN = 60  # shorter transactions are normal
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)

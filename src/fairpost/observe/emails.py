@@ -15,7 +15,7 @@ from fairpost.policy.facts import Hold
 from fairpost.store.reasons import stored_reason, with_reason
 from fairpost.store.store import Store
 
-FIELDS_CHARS_MAX = 4_000  # maximum for an e-mail in a list, because long fields take a long time to render
+FIELDS_CHARS_MAX = 4_000  # maximum per e-mail in a list, because long fields take a long time to render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +63,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownEmail:
-    """One e-mail with all details. `remaining` are the recipients that it has not reached, or had not reached when it
+    """One e-mail with all details. `remaining` lists the recipients that it has not reached, or had not reached when it
     ended.
 
-    `has_places` means that its content comes from a campaign, with placeholders for the recipient's fields.
+    `has_places` means that its content comes from a campaign and contains placeholders for the recipient's fields.
     """
 
     id: EmailId
@@ -111,8 +111,8 @@ class ShownEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A stop. No e-mail of this name is sent before `until`. If `until` is None, the stop lasts until it is
-    released.
+    """A hold, throttle or closed window. No e-mail under this name is sent before `until` or, if `until` is None,
+    before the stop is released.
     """
 
     workspace: str
@@ -140,7 +140,9 @@ async def list_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> list[ListedEmail]:
-    """Returns the newest e-mails of queue and history together. To get the next page, pass the last ID as `before`."""
+    """Returns the newest e-mails from the queue and history together. To get the next page, pass the last ID as
+    `before`.
+    """
     rows = await store.fetch(
         "SELECT * FROM fairpost.list_emails($1, $2, $3, $4, $5)",
         *(workspace, wanted_states(states) if states else None, before, most, now),
@@ -201,7 +203,7 @@ async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[Emai
 
 
 async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mapping[str, Any]]:
-    """Returns the fields for placeholders in campaign content. E-mails with very long fields are left out."""
+    """Returns the values for placeholders in campaign content. E-mails with very long fields are left out."""
     rows = await store.fetch(
         """SELECT x.id, x.fields
            FROM (SELECT q.id, q.fields, q.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id)
@@ -217,7 +219,7 @@ async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mappi
 async def pictures_of(
     store: Store, email_id: EmailId, *, types: Collection[str], bytes_max: int
 ) -> tuple[Attachment, ...]:
-    """Returns images of these types that the HTML shows by `cid:`, in order, up to a total of `bytes_max`."""
+    """Returns the images of these types that the HTML embeds with `cid:`, in order, up to a total of `bytes_max`."""
     rows = await store.fetch("SELECT * FROM fairpost.pictures_of($1, $2, $3)", email_id, list(types), bytes_max)
     return tuple(Attachment(**row) for row in rows)
 
@@ -262,7 +264,9 @@ def _common(row: Any) -> dict[str, Any]:
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    """Parses a sender. Also returns None for a name alone, which is combined with the account's address."""
+    """Parses a From value. Returns None if it has no address, even if it has a name (which is used with the account's
+    address).
+    """
     given = json.loads(text) if text else {}
     return Mailbox(**given) if "address" in given else None
 

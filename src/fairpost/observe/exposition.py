@@ -1,4 +1,5 @@
-"""Formats the metrics for Prometheus. No label names a sender, an account or a path, because their number is unlimited.
+"""Formats the metrics for Prometheus. No label contains the name of a sender, an account or a path, because their
+number is unlimited.
 
 Counters end in `_total`, and histograms only grow. Values of a window are gauges.
 """
@@ -26,7 +27,7 @@ from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
 
-BOUNDS = range(0, 225, 8)  # exported bounds, out of 301: each is twice the previous one, from 1 ms to 22 days
+BOUNDS = range(0, 225, 8)  # the exported bounds, out of 301: each is twice the previous one, from 1 ms to 22 days
 
 Values = Mapping[tuple[str, ...], float]
 
@@ -40,8 +41,8 @@ def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is
-    None.
+    """Returns the metrics of all regions, with the label `region`. In `figures`, None stands for a region that does not
+    respond.
     """
     return _written(_RegionsCollector(figures, by_account=by_account))
 
@@ -100,7 +101,7 @@ class _Collector(Collector):
 
 
 def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
-    """Yields the reasons why mail is not being sent. All codes, a few dozen, are in docs/conditions.md."""
+    """Yields the reasons why mail is not being sent. docs/conditions.md lists all codes, a few dozen."""
     times: Counter[tuple[str, ...]] = Counter()
     emails: Counter[tuple[str, ...]] = Counter()
     for each in conditions:
@@ -145,7 +146,7 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _plain("fairpost_senders_throttled", "Senders throttled for abuse.", report.throttling.throttled)
     yield _plain(
-        "fairpost_senders_stopped", "Senders throttled for abuse that are stopped now.", report.throttling.stopped
+        "fairpost_senders_stopped", "Senders throttled for abuse whose mail is stopped now.", report.throttling.stopped
     )
     yield _plain(
         "fairpost_workspaces_urgent_suspect",
@@ -200,7 +201,7 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _gauge(
         "fairpost_emails_per_hour",
-        "E-mails served in about the past sixty minutes.",
+        "E-mails served in roughly the past hour.",
         ("queue",),
         {(queue,): served.per_hour for queue, served in by_queue.items()},
     )

@@ -1,7 +1,7 @@
-"""Reads which senders wait and which are served, and how evenly they are served.
+"""Reads which senders have mail waiting, whose mail was sent, and how evenly capacity was shared.
 
-The cost depends on the number of senders, not on the number of e-mails. Hourly counters are read as a whole: a window
-of a day includes all 25 hours that it overlaps.
+The cost depends on the number of senders, not on the number of e-mails. Hourly counters are not divided: a window of a
+day includes all 25 hours that it overlaps.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from fairpost.system import clock
 HOUR = timedelta(hours=1)
 WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # hourly counters are kept for a day
 LISTED_MAX = 20
-URGENT_SUSPECT_MIN = 1_000  # urgent e-mails of one user in the window that make the use suspect
+URGENT_SUSPECT_MIN = 1_000  # number of urgent e-mails of one user in the window that is suspicious
 HEALTH_AGE_MAX = timedelta(minutes=1)  # older values are outdated, because engines update them far more often
 ENGINE_AGE_MAX = timedelta(minutes=1)
-LIMITS_OF = 100  # limits are stated for a claim of this size
+LIMITS_OF = 100  # limits are given for a claim of this size
 
 FAIR, FIFO = "fair", "fifo"
 QUEUES = (FAIR, FIFO)
@@ -58,9 +58,10 @@ class Mode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The queue. `limits` has the most e-mails that each tier gets in a claim of 100 while other tiers have e-mails.
+    """The queue. `limits` holds the maximum for each tier in a claim of 100 e-mails while other tiers have mail
+    waiting.
 
-    They only apply if lanes are on.
+    The limits only apply if lanes are on.
     """
 
     queued: int
@@ -159,7 +160,7 @@ class ThrottledSender:
 class Throttling:
     """Throttled and held senders.
 
-    `stopped` senders are throttled, and none of their e-mails are sent now. `observed` senders would be throttled if
+    `stopped` senders are throttled so that none of their e-mails are sent now. `observed` senders would be throttled if
     throttling were on. `held` senders are held manually.
     """
 
@@ -198,8 +199,8 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """Mode, queue, durations, engines and accounts describe the installation. The other values may describe one
-    workspace.
+    """Mode, queue, durations, engines and accounts always describe the installation. The other values describe one
+    workspace if `workspace` is set.
     """
 
     now: datetime
@@ -222,7 +223,7 @@ class FairnessReport:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that serve senders now, or did so in the window."""
+        """The queues that serve senders now, or served some in the window."""
         return tuple(q for q in QUEUES if q in self.mode.queues or self.served_by[q].emails or self.waits[q])
 
 
@@ -230,8 +231,8 @@ class FairnessReport:
 class Share:
     """The share of one workspace.
 
-    `waits` measures the time from when an e-mail is due until it begins, for the workspace's own accounts. It is None
-    if they sent nothing.
+    `waits` measures how long due e-mails wait until they are begun by the workspace's own accounts. It is None if these
+    sent nothing.
     """
 
     now: datetime
@@ -415,7 +416,7 @@ def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: dat
     are_both = any(row["of"] == "users" and row["is_fair"] is None for row in rows)
     spread = [row for row in ours if queue is not None or not are_both or row["is_fair"] is None]
     first, last = _hour_of(since), _hour_of(now)
-    left = 1 - (now - last) / HOUR  # of the current hour; the same part of the previous hour still counts
+    left = 1 - (now - last) / HOUR  # the part of this hour that is left; this part of the last hour still counts
     return Served(
         emails=by_hour.total(),
         sent=sum(row["sent"] for row in counted),
@@ -441,7 +442,7 @@ def _total(rows: Iterable[Any]) -> int:
 
 
 def _evenness(rows: Iterable[Any]) -> Evenness:
-    """Computes the evenness from the frequency of each number of e-mails."""
+    """Computes the evenness, given how many senders had each number of e-mails."""
     spread = Counter[float]()
     for row in rows:
         spread[row["n"]] += row["times"]

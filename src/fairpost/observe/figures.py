@@ -14,7 +14,7 @@ from fairpost.policy.ledger import Measure
 from fairpost.store.store import Store
 from fairpost.transports.registry import KINDS
 
-ANCHOR_AGE_MAX = timedelta(hours=2)  # limits how much is read each time; the database keeps several days
+ANCHOR_AGE_MAX = timedelta(hours=2)  # limits how much is read each time, because the database keeps several days
 
 Histograms = Mapping[tuple[Measure, Tier], Waits]
 
@@ -31,7 +31,7 @@ class Figures:
 class FiguresReader:
     """Reads one database's figures. The histograms start with the window before the first read.
 
-    Histograms and counters are only reset when the process restarts. E-mails of a removed account remain counted.
+    Histograms and counters are only reset when the process restarts. E-mails of removed accounts still count.
     """
 
     def __init__(self, window: timedelta) -> None:

@@ -1,7 +1,7 @@
-"""Keeps a restored or copied database from sending e-mails twice by pausing it, with the reason.
+"""Keeps a restored or copied database from sending e-mails twice: it pauses all sending and states the reason.
 
-An engine calls `guard` before it drives anything, and `remember` every few seconds. What it remembers is in
-home/engines, in one file for each life of a database. policy/restored.py judges; this module reads and acts.
+An engine calls `guard` before it drives anything, and `remember` every few seconds. The records are in home/engines,
+one file for each life of a database. policy/restored.py decides; this module reads and acts.
 """
 
 import asyncio
@@ -51,9 +51,7 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """Three states to compare: the one in this machine's file, the one that the database recorded about itself, and the
-    current one.
-    """
+    """Three states to compare: the one in this machine's file, the one recorded in the database, and the current one."""
 
     memories: dict[str, Memory]
     known: Identity | None
@@ -67,7 +65,7 @@ class _Look:
 async def guard(store: Store, home: Path) -> Guarded:
     """Pauses everything if this is no longer the same database.
 
-    Otherwise, this only updates the record of the database about itself.
+    Otherwise, only updates the database's record of its own identity.
     """
     look = await _look(store, home)
     lineage = await _judge(store, look)
@@ -87,9 +85,7 @@ async def guard(store: Store, home: Path) -> Guarded:
 
 
 async def remember(store: Store, home: Path) -> Guarded:
-    """Calls `guard`. Unless something is wrong, then records in the file and in the database that this engine is
-    running.
-    """
+    """Calls `guard`. If nothing is wrong, records in the file and in the database that this engine is running."""
     guarded = await guard(store, home)
     look = await _look(store, home)
     if not guarded.is_sound or look.known is None or look.known.life is None:
@@ -97,7 +93,7 @@ async def remember(store: Store, home: Path) -> Guarded:
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
     row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
     if row is None:
-        return guarded  # sending was resumed just now, which starts a new life of the database
+        return guarded  # sending was resumed just now, which begins a new life of the database
     memory = Memory(
         life=life,
         engine=engine,

@@ -1,7 +1,7 @@
 """The timeline of one e-mail: each event as a sentence, what blocks it now, and the evidence if it is in doubt.
 
-`tell` is pure; `life_of` reads the data for it. Moments name accounts only in the field `account`, so that viewers who
-may not see the name can see the rest.
+`tell` is pure; `life_of` reads the data for it. Account names appear only in the field `account`, so that it can be
+hidden from viewers who may not see them.
 """
 
 import json
@@ -63,9 +63,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """One thing that a waiting e-mail is waiting for. `until` is None if unknown."""
+    """Something that an e-mail is waiting for. `until` is None if unknown."""
 
-    kind: str  # due, before, prospect, hold, throttle, window, pause, engine, block, account, patience or turn
+    kind: str  # one of due, before, prospect, hold, throttle, window, pause, engine, block, account, patience, turn
     words: str
     until: datetime | None = None
 
@@ -112,7 +112,7 @@ class CameBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """Facts for the timeline that are not stored in the e-mail. `paused` is the reason why everything is paused."""
+    """Facts for the timeline that are not stored in the e-mail. `paused` is the reason for a pause of all sending."""
 
     campaign: str | None = None
     step: int | None = None
@@ -125,7 +125,7 @@ class Background:
     paused: Reason | None = None
     paused_until: datetime | None = None
     accounts: tuple[Account, ...] = ()
-    route: Condition | None = None  # conditions of the e-mail's accounts, while the e-mail is ready
+    route: Condition | None = None  # condition of the e-mail's accounts, while the e-mail is ready
     name_in_headers: str = ""
 
 
@@ -315,9 +315,7 @@ _STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
-    """Yields the reasons why the accounts of the e-mail's route cannot send it, in the same words as everywhere
-    else.
-    """
+    """Yields the reason why the accounts of the e-mail's route cannot send it, in the same words as everywhere else."""
     if behind.route is None or not behind.route.keeps_mail_back:
         return
     kind = {"engine.none": "engine", "account.blocks_workspace": "block"}.get(behind.route.code, "account")
@@ -325,9 +323,7 @@ def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterat
 
 
 def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
-    """Yields the deadline of an e-mail for a single account, which fails if that account stays suspended for too
-    long.
-    """
+    """Yields the time at which the e-mail fails if only one account may send it and that account is still suspended."""
     if not email.route.startswith("@"):
         return
     for patience in (account.patience for account in behind.accounts if account.patience):
@@ -337,7 +333,7 @@ def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
 
 CHOICES = (
     Choice(decision="sent", means="The e-mail arrived. It counts as sent, and nothing more happens."),
-    Choice(decision="resend", means="Send the e-mail again. Recipients who already received it receive it twice."),
+    Choice(decision="resend", means="Send the e-mail again. Recipients who already received it will get it twice."),
     Choice(
         decision="failed",
         means="Give up on the e-mail. Recipients who did not receive it will not receive it unless you retry it.",
@@ -364,7 +360,7 @@ def _asked(evidence: Mapping[str, Any] | None) -> str:
     if evidence is None:
         return "SMTP servers cannot be asked later which e-mails they accepted."
     if "unknown" in evidence:
-        return f"The provider was asked, but its answer is not conclusive: {evidence['unknown']}"
+        return f"The provider was asked, but its answer was not conclusive: {evidence['unknown']}"
     return "The provider can be asked whether its draft was sent, but has not responded yet."
 
 

@@ -24,14 +24,14 @@ from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
 HISTORY = timedelta(minutes=10)
-PACE_OVER = timedelta(seconds=5)  # time over which the rate is measured
+PACE_OVER = timedelta(seconds=5)  # period over which the rate is measured
 DAY = timedelta(hours=24)
 SLOW_EVERY = timedelta(seconds=10)  # how often hourly figures are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A point in the history: e-mails sent since counting began, and e-mails waiting."""
+    """A point in the history: the e-mails sent since counting began, and the e-mails waiting."""
 
     at: datetime
     sent: int
@@ -48,7 +48,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """Numbers of accounts: all accounts, usable accounts, accounts driven by a worker, and accounts that can send now."""
+    """Counts of accounts: all accounts, usable accounts, accounts driven by a worker, and accounts that can send now."""
 
     all: int
     active: int
@@ -137,7 +137,7 @@ class NowWatch:
         )
 
     async def _sent_by(self, workspace: str, now: datetime) -> int:
-        """Returns the number of e-mails sent so far. It never decreases: e-mails remain counted when their hour is no
+        """Returns the number of e-mails sent so far. It never decreases: e-mails still count after their hour is no
         longer read.
         """
         hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
@@ -172,12 +172,14 @@ class NowWatch:
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
-        """Returns for how long the oldest e-mail that no engine has picked up yet has been due."""
+        """Returns how long the oldest e-mail that no engine has picked up yet has been due."""
         due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
     async def _own_facts(self, workspace: str) -> Facts:
-        """Returns the facts that the workspace may see. It uses the operator's accounts without seeing their names."""
+        """Returns the facts that the workspace may see. The workspace does not see the names of the operator's accounts
+        that it uses.
+        """
         store = self._store
         now = await store.now()
         routes = [
@@ -204,14 +206,14 @@ class NowWatch:
         )
 
 
-# Sent e-mails: for the installation, since the counters of its accounts began; for a workspace, in the current and
-# previous hour.
+# Counts e-mails sent. For the installation, this means all e-mails that its accounts have sent; for a workspace, those
+# of the current and the previous hour.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
     WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
-# An arrival that was not read yet stays even if its e-mail is cancelled, so the oldest arrivals are checked for e-mails
-# that are still waiting.
+# An arrival that was not read yet remains even if its e-mail is cancelled. The oldest arrivals are therefore checked
+# for e-mails that are still waiting.
 _NOTED = """
     SELECT min(q.due_at)
     FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a

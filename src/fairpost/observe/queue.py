@@ -34,9 +34,9 @@ class ClassQueue:
 class Outcomes:
     """Results since `since`, which is the start of an hour.
 
-    `bounced` and `rejected` are permanent replies of servers.
+    `bounced` and `rejected` count permanent refusals by servers.
 
-    `failed` counts e-mails that were given up, and only looks at the 10,000 newest of them.
+    `failed` counts e-mails that Fairpost gave up on; only the newest 10,000 are examined.
     """
 
     since: datetime

@@ -1,6 +1,6 @@
-"""Whether an account's mailbox is read, the reason if it is not, and what therefore goes undetected.
+"""Whether an account's mailbox is read, the reason if it is not, and what goes undetected as a result.
 
-This is the only place that computes it. Commands, pages, the API and the doctor render the result.
+Only this module determines this; commands, pages, the API and the doctor render the result.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ OVERDUE = timedelta(hours=1)  # a mailbox is read every half hour, even if the s
 
 class ReadingState(StrEnum):
     OFF = "off"
-    WAITING = "waiting"  # for an engine that begins to read
+    WAITING = "waiting"  # for an engine to start reading
     READING = "reading"
     FAILING = "failing"
 
 
 class Unknown(StrEnum):
-    """Facts about an account's sent mail that stay unknown."""
+    """What cannot be known about an account's sent mail without reading its mailbox."""
 
     BOUNCES = "late_bounces"
     COMPLAINTS = "complaints"
@@ -43,7 +43,7 @@ _TONES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """`read_at` is the time of the last successful read. `unknown` applies to all mail that came back later."""
+    """`read_at` is the time of the last successful read. `unknown` applies to all mail that was returned after it."""
 
     state: ReadingState
     condition: Condition

@@ -13,7 +13,7 @@ KEPT_S_MAX = 4.0  # a viewer that polls every second sees changes within five se
 
 
 class Recent(Generic[T]):
-    """Caches one result. `cost_max` is the maximum share of time that is spent on reads.
+    """Caches one result. `cost_max` is the maximum share of the time to spend on reads.
 
     Slow results are kept longer, up to KEPT_S_MAX.
     """
@@ -36,8 +36,8 @@ class Recent(Generic[T]):
 
 
 class Recents:
-    """One cache per name, for the most recently used names, so that an unlimited number of names cannot fill the
-    memory.
+    """Caches for the most recently used names, one per name, so that memory stays bounded even if there are very many
+    names.
     """
 
     def __init__(self, *, kept_s: float, kept_max: int) -> None:

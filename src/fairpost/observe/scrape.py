@@ -17,9 +17,9 @@ from fairpost.observe.recent import Recent
 from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system.listening import listening
 
-KEPT_S = 1.0  # one read per second, however many clients ask
+KEPT_S = 1.0  # at most one read per second, regardless of the number of clients
 BACKLOG = 128
-STOP_S_MAX = 5  # time to finish a response if the database is slow
+STOP_S_MAX = 5  # time that a response may take if the database is slow
 
 # Clients get an error response for invalid requests. Without a handler, these errors would also appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
@@ -36,7 +36,7 @@ class Scrapes:
         return await self._recent.look(self._look)
 
     async def answer(self, _: Request) -> Response:
-        """Responds even if the database is unavailable, because Prometheus asks again."""
+        """Responds even if the database is unavailable, because Prometheus tries again."""
         try:
             return Response(await self.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
         except (FairpostError, *DRIVER_ERRORS) as error:
@@ -49,7 +49,7 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
     listener = _listener(host, port)
     config = uvicorn.Config(
         Starlette(routes=[Route("/metrics", Scrapes(look).answer)]),
-        http="h11",  # already limits the size of a request's head
+        http="h11",  # already limits the size of request headers
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -62,7 +62,7 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
-    await server.startup(sockets=[listener])  # not serve(), which would take over the signals
+    await server.startup(sockets=[listener])  # not serve(), which would install signal handlers
     try:
         yield listener.getsockname()[1]
     finally:

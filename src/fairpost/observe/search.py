@@ -1,4 +1,4 @@
-"""Finds e-mails by their properties, or by a single term of unknown kind."""
+"""Finds e-mails by their properties, or by one term of unknown kind."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -49,8 +49,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """The e-mails found. If the search stopped before it found enough, `looked_to` is the ID at which it stopped, and
-    older e-mails may also match.
+    """The e-mails found. If the search stopped before it had a full page, `looked_to` is the ID at which it stopped,
+    and older e-mails may also match.
     """
 
     emails: list[ListedEmail]
@@ -107,7 +107,8 @@ async def find_emails(
 ) -> Found:
     """Tries the text as an ID, address, key and campaign, in this order. Uses the first kind that matches.
 
-    `id_` is the text as an ID, if it can be one. `home` is the workspace of keys and campaigns if none is given.
+    `id_` is the text as an ID, if it can be one. `home` is the workspace to search for keys and campaigns if none is
+    given.
     """
     text = text.strip()
     if id_ is not None:

@@ -14,9 +14,7 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSender:
-    """A sender with its current `score`, which is None if scoring is off. The score in `sender` is from the last
-    decision.
-    """
+    """A sender with its current `score`, or None if scoring is off. The score in `sender` is that of the last decision."""
 
     sender: Sender
     score: Score | None

@@ -27,7 +27,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
 
     The result is not a consistent snapshot: show it to people, but do not base decisions on it.
 
-    Finished e-mails are counted one by one, so frequent callers omit them.
+    Finished e-mails are counted one by one, so frequent callers should leave them out.
     """
     engines = await read_engines(store, now=now)
     now = now or await store.value("SELECT clock_timestamp()")
@@ -71,7 +71,7 @@ async def read_blocked(store: Store, *, now: datetime, workspace: str | None = N
 
 
 async def read_engines(store: Store, *, now: datetime | None = None) -> frozenset[str]:
-    """Returns the running engines, by the database's clock."""
+    """Returns the engines that are running, according to the database's clock."""
     sql = "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > coalesce($1, clock_timestamp()) - $2::interval"
     rows = await store.fetch(sql, now, ALIVE)
     return frozenset(row["id"] for row in rows)
@@ -96,7 +96,7 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of
+    """Adds the sends in progress, the individual sends needed for limits with a sliding window, and the state of
     mailboxes.
     """
     ids = [each.account.id for each in runtimes]

@@ -12,9 +12,7 @@ BODY_CHARS_MAX = 20_000
 
 
 async def request_of(store: Store, webhook: Webhook, delivery: Delivery, ids: PublicIds) -> str | None:
-    """Return the body, or None if the event is no longer stored. Data that was erased in the meantime is not
-    included.
-    """
+    """Return the body, or None if the event is no longer stored. Data that has since been erased is not included."""
     if delivery.cursor is None:
         event = test_event(webhook.workspace, now=delivery.at)
     else:

@@ -47,9 +47,9 @@ class Record:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     found: Found
-    domain: str  # as written in the DNS
+    domain: str  # in the form used in DNS
     record: Record
-    seen: tuple[str, ...] = ()  # the content found instead: untrusted text, made printable
+    seen: tuple[str, ...] = ()  # what was found instead: untrusted text, made printable
     error: str = ""
 
     @property
@@ -77,7 +77,9 @@ def proof_record(domain: str, token: str) -> Record:
 
 
 async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = None, limit_s: float = LIMIT_S) -> Proof:
-    """Looks for the proof, with the system's resolver unless another is given. Raises WrongDomain before any lookup."""
+    """Looks for the proof, with the system's resolver unless another is given. Raises WrongDomain before it looks
+    anything up.
+    """
     import dns.exception
     import dns.resolver
 
@@ -90,7 +92,7 @@ async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = N
         return proof
     except (dns.exception.Timeout, TimeoutError):
         return replace(proof, found=Found.DNS_ERROR, error=f"no usable answer within {limit_s:g} s")
-    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # its text names the operator's own servers
+    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # the text names the operator's own servers
         return replace(proof, found=Found.DNS_ERROR, error="no server gave a usable answer")
     if record.value.encode("ascii") in texts:
         return replace(proof, found=Found.PROVEN)
@@ -98,7 +100,7 @@ async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = N
 
 
 def provable_domain(domain: str) -> str:
-    """Returns the domain as written in the DNS, in lower-case ASCII. Raises WrongDomain."""
+    """Returns the domain in the form used in DNS, in lower-case ASCII. Raises WrongDomain."""
     name = _ascii(domain.removesuffix(".")).lower()
     labels = name.split(".")
     if len(name) > DOMAIN_CHARS_MAX or not all(_LABEL.fullmatch(label) for label in labels) or labels[-1].isdigit():
@@ -109,7 +111,7 @@ def provable_domain(domain: str) -> str:
 
 
 def domain_of(address: str) -> str:
-    """Returns the domain of an address as written in the DNS, or "" if that is not a registrable domain."""
+    """Returns the domain of an address in the form used in DNS, or "" if it is not a registrable domain."""
     try:
         return provable_domain(address.rpartition("@")[2])
     except WrongDomain:
@@ -136,7 +138,7 @@ def _wrong(domain: str, what: str, example: str) -> WrongDomain:
 
 
 async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list[bytes]:
-    """Returns the records, each joined from its pieces. Raises dnspython's errors."""
+    """Returns the records, each with its pieces joined. Raises dnspython's errors."""
     import dns.asyncresolver
     import dns.name
 

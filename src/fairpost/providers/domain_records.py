@@ -1,6 +1,6 @@
-"""Looks up everything that receivers check about a domain.
+"""Looks up all DNS records of a domain that receivers check.
 
-This is SPF with its includes, DMARC, MX, and the addresses of the servers that it sends through, with their names.
+These are SPF with its includes, DMARC, MX, and the addresses and names of the servers that send its mail.
 policy/domain_health.py judges the result.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dns.asyncresolver import Resolver
 
-AT_ONCE = 20  # maximum number of questions asked at once
+AT_ONCE = 20  # maximum number of queries at once
 SPF_LIMIT_S = 20.0  # the same limit as receivers
 ADDRESSES_MAX = 4  # per host, and names per address
 
@@ -56,7 +56,7 @@ async def look_at(domain: str, hosts: "Sequence[SendingHost]", *, resolver: "Res
 
 
 def _asking(resolver: "Resolver | None") -> Ask:
-    """Returns a function that asks each question once, with a limited number at a time."""
+    """Returns a function that makes each query only once, and only a limited number at a time."""
     asked: dict[tuple[str, str], asyncio.Task[Found]] = {}
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -104,7 +104,7 @@ async def _evaluated(domain: str, address: str, ask: Ask) -> Evaluated:
 async def _dmarc(domain: str, ask: Ask) -> tuple[Found, bool]:
     """Returns the domain's record or, if it has none, that of its organizational domain, and whether it is inherited.
 
-    Receivers do not ask the domains in between.
+    Receivers do not look at the domains in between.
     """
     own, above = await asyncio.gather(_policies(domain, ask), _policies(organisation(domain), ask))
     return (own, False) if own.records or own.error else (above, organisation(domain) != domain)
@@ -120,7 +120,7 @@ async def _policies(domain: str, ask: Ask) -> Found:
 
 
 async def _host(host: SendingHost, ask: Ask) -> SendingHost:
-    """Returns the host with its addresses, and the names of those that receivers can see."""
+    """Returns the host with its addresses, and the names of those addresses that receivers can see."""
     addresses = await _addresses(host.name, ask)
     public = [address for address in addresses if is_public(address)] if host.is_own else []
     names = await asyncio.gather(*[_confirmed_name(address, ask) for address in public[:ADDRESSES_MAX]])
@@ -141,6 +141,6 @@ async def _confirmed_name(address: str, ask: Ask) -> NamedAddress:
 
 async def _addresses(name: str, ask: Ask) -> tuple[str, ...]:
     if is_address(name):
-        return (str(ip_address(name)),)  # as the DNS writes it
+        return (str(ip_address(name)),)  # in the form used in DNS
     found = await asyncio.gather(*[ask(name, kind) for kind in ("A", "AAAA")])
     return tuple(address for each in found for address in each.records)

@@ -1,4 +1,4 @@
-"""Which IMAP server to read a mailbox from, by its SMTP server: a table, and a rule for all other servers."""
+"""Finds the IMAP server to read a mailbox from, given its SMTP server: a table, and a rule for all other servers."""
 
 import tomllib
 from functools import cache

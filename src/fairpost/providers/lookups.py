@@ -12,7 +12,7 @@ LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The answer.
+    """The result of a lookup.
 
     `records` is empty if the name or record does not exist. An `error` means that there was no answer: try again later.
     """
@@ -40,7 +40,7 @@ async def look_up(name: str, kind: str, *, resolver: "Resolver | None" = None, l
         return Found()
     except (dns.exception.Timeout, TimeoutError):
         return Found(error=f"no usable answer within {limit_s:g} s")
-    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # its text names the operator's own servers
+    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # the text names the operator's own servers
         return Found(error="no server gave a usable answer")
     return Found(records=tuple(_text(each, kind) for each in answer))
 

@@ -1,4 +1,4 @@
-"""Presets as data: Fairpost's own and the operator's."""
+"""Reads and finds presets: Fairpost's own and the operator's."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ from fairpost.model.transport import Security
 CUSTOM = "custom"
 _LIMITS = {each.name for each in LIMITS}
 _ABOUT = {"title", "domains", "mx", "smtp"}
-_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # what the * in a domain matches, such as de, co.uk or com.br
+_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # what * matches at the end of a domain, such as de, co.uk or com.br
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

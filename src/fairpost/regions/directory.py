@@ -1,6 +1,6 @@
-"""The regions and their database URLs. This module opens no connection.
+"""The regions and their database URLs. This module does not connect to them.
 
-They are given as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
+Regions are configured as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fairpost.model.errors import NotFound
 
 MAIN = "main"  # name of the only region, if no regions are set
-HOME = "home"  # the database with the directory of regions and the admins; no region may have this name
+HOME = "home"  # the database that stores the directory of regions and the admins; no region may have this name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
 
@@ -40,7 +40,7 @@ class Region:
 
 
 class Directory:
-    """The regions in the order in which they are given."""
+    """The regions, in the order in which they are configured."""
 
     def __init__(self, regions: Iterable[Region]) -> None:
         self._regions = {region.name: region for region in regions}
@@ -89,7 +89,9 @@ def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
 
 
 def hidden(text: str) -> str:
-    """Returns the setting for error messages: the names if they are valid, and only host and database of the URLs."""
+    """Returns the setting as shown in error messages: the names if they are valid, and only the host and database of
+    each URL.
+    """
     if not set("=@") & set(text):
         return text  # the text is the path of a file
     found = parse_regions(text)

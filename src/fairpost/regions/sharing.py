@@ -1,7 +1,7 @@
-"""One account used in several regions: a row in each, with a share of its limits.
+"""One account used in several regions. Each region has a row for it, with a share of its limits.
 
-Regions do not communicate while sending. To keep the total within the account's limits, shares that become smaller are
-written before shares that become larger.
+Regions do not communicate while sending. To keep the total within the account's limits, shares that shrink are written
+before shares that grow.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Slices in the order in which they are written."""
+    """The slices, in the order in which they are written."""
 
     name: str
     whole: Limits
@@ -205,7 +205,7 @@ async def _write(
         return
     id_ = there.id if there else await store.next_account_id()
     changes: dict[str, Any] = {**_facts(shared.source), **asdict(each.limits)}
-    if there is None:  # afterwards, each region manages its own row
+    if there is None:  # from then on, each region manages its own row
         changes |= {"status": shared.source.status, "status_reason": shared.source.status_reason}
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:

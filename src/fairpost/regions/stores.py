@@ -21,7 +21,7 @@ from fairpost.store.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0
-COOL_DOWN_S = 1.0  # during this time, no request tries again, because requests would pile up
+COOL_DOWN_S = 1.0  # no request retries during this time, because requests would pile up
 CONNECTIONS_MAX = 2  # connections per region
 
 
@@ -51,7 +51,7 @@ class RegionStores:
 
     @asynccontextmanager
     async def at(self, name: str, *, answer_s_max: float | None = None) -> AsyncIterator[Store]:
-        """Yields a region's store, for work that must finish within this time.
+        """Yields a region's store for work that must finish within this time.
 
         Raises RegionUnavailable if the region is not responding, MigrationError if it is not ready. A later call tries
         again.
@@ -159,6 +159,6 @@ class _Door:
     async def close(self) -> None:
         self._is_closed = True
         if self._store is not None:
-            with suppress(*DRIVER_ERRORS):  # the database is gone, and all connections to it
+            with suppress(*DRIVER_ERRORS):  # the database is gone, and all connections to it are lost
                 async with asyncio.timeout(ANSWER_S_MAX):
                     await self._store.close()

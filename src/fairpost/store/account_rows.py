@@ -1,4 +1,4 @@
-"""Convert account rows to accounts: the columns to select, and how they are parsed.
+"""Convert account rows to accounts: which columns to select, and how to parse them.
 
 Parsed limits and transports are cached, because callers that list all accounts every second find most of them
 unchanged.
@@ -27,7 +27,7 @@ from fairpost.system import clock
 from fairpost.transports.registry import read_transport
 
 LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
-KEPT_CHARS_MAX = 4_000  # limit for a transport, which can be long if it contains a key
+KEPT_CHARS_MAX = 4_000  # maximum length of a cached transport, which can be long if it contains a key
 
 _LIMITS = tuple(each.name for each in LIMITS)
 _SETTINGS = (
@@ -36,7 +36,7 @@ _SETTINGS = (
 _PATIENCE = """l.suspended_at + (SELECT p.urgent FROM fairpost.patience p) AS patience_urgent,
     l.suspended_at + (SELECT p.bulk FROM fairpost.patience p) AS patience_bulk"""
 _DRIVEN = "CASE WHEN isfinite(l.until) THEN l.until END AS driven_until, clock_timestamp() AS seen_at"
-# Leaves out the stored `transport`: a request may only see the transports of its own workspace's accounts.
+# Leaves out the stored `transport`, because a request may only see the transports of its own workspace's accounts.
 COLUMNS = f"l.*, {_SETTINGS}, {', '.join(f'a.{name}' for name in _LIMITS)}, a.revision AS account_revision, {_PATIENCE}, {_DRIVEN}"
 
 

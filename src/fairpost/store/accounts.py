@@ -1,6 +1,6 @@
 """Add, change, remove and look up accounts; read and replace their sealed secrets.
 
-Rows are converted to accounts in account_rows.py. Writes by the worker that holds an account are in leases.py.
+Rows are converted to accounts in account_rows.py. The writes of a worker to the account that it holds are in leases.py.
 """
 
 import json
@@ -40,7 +40,7 @@ class AccountStore(Database):
     ) -> AccountId:
         """Add an account. Raises KeysChanged.
 
-        If a sealed secret is given, the account ID that it was sealed for and the keys in use at that time are required.
+        A sealed secret requires the account ID that it was sealed for, and the keys that were in use at that time.
         """
         settings = {**asdict(limits), "display_name": display_name, "provider": provider}
         with _changed_meanwhile():
@@ -79,7 +79,9 @@ class AccountStore(Database):
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys used by all secrets, and the IDs of the keys used by the secrets of other accounts."""
+        """Return the IDs of the keys used by all secrets, and the IDs of the keys used by all secrets except this
+        account's.
+        """
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 
@@ -117,7 +119,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[Account]:
-        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of these
+        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of the given
         routes.
         """
         found = await self.runtimes(workspace=workspace, serving=serving, after=after, most=most)
@@ -131,7 +133,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[AccountRuntime]:
-        """Return the same accounts as `accounts`, each with the engine that drives it."""
+        """Return the same accounts as `accounts`, each together with the engine that drives it."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
                    SELECT {COLUMNS} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id

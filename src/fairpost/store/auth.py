@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 SESSION_ID_CHARS = 16
-OF_ADDRESS_MAX = 50  # the number of workspaces to check for an address if the sign-in does not name one
+OF_ADDRESS_MAX = 50  # maximum number of workspaces searched for an address if the sign-in does not name a workspace
 
 Purpose = Literal["invite", "reset", "setup", "enter"]
 
@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A user with a row that is locked until the end of the transaction."""
+    """A user whose row is locked until the end of the transaction."""
 
     person: Person
     password_hash: str | None
@@ -55,7 +55,7 @@ class PendingSignIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The maximum number of failures in a period."""
+    """A maximum number of failures within a period."""
 
     address_max: int
     client_max: int
@@ -64,7 +64,7 @@ class Window:
 
 # ── users ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# The index stores null as an empty name. Admins of the service have no workspace, so null and empty are both queried.
+# Admins have no workspace. The index stores null as an empty name, so the query covers both null and empty.
 
 
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:
@@ -105,7 +105,7 @@ async def add_invited(
 ) -> Person | None:
     """Add a user, or change the name and role of a user who has not accepted the invitation yet.
 
-    Returns None if the user has already accepted or is disabled.
+    Return None if the user has already accepted or is disabled.
     """
     sql = """
         INSERT INTO fairpost.people AS p (workspace, address, folded, name, role, created_at)
@@ -186,7 +186,7 @@ async def forget_attempts(store: "Store", person_id: PersonId) -> None:
 
 
 async def lock_signing_in(store: "Store", token_hash: bytes, *, now: datetime | None) -> Locked | None:
-    """Lock the row of the user who started this sign-in."""
+    """Lock the row of the user who started this sign-in, and return the user."""
     sql = """SELECT p.*, coalesce($2, clock_timestamp()) AS now FROM fairpost.people p
         WHERE p.id = (SELECT s.person_id FROM fairpost.sign_ins s WHERE s.token_hash = $1) FOR UPDATE"""
     return _locked(await store.row(sql, token_hash, _at(now)))
@@ -211,7 +211,7 @@ async def newest_pending(store: "Store", person_id: PersonId, *, tries_max: int,
 
 
 async def codes_sent(store: "Store", person_id: PersonId, *, since: datetime) -> tuple[int, datetime | None]:
-    """Return how many codes were sent, and when the oldest sign-in with one of these codes started."""
+    """Return how many codes were sent since then, and when the oldest of these sign-ins started."""
     sql = """SELECT coalesce(sum(s.codes), 0) AS codes, min(s.created_at) AS oldest FROM fairpost.sign_ins s
         WHERE s.person_id = $1 AND s.created_at > $2"""
     row = await store.row(sql, person_id, since)

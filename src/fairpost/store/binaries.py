@@ -30,7 +30,7 @@ VERSIONED_DIRECTORIES = (
 class Binaries:
     directory: Path
     version: str
-    # A bundled installation can be copied anywhere and still finds its libraries. A system installation cannot.
+    # A bundled installation still finds its libraries after it is copied; a system installation does not.
     bundled: bool
 
     @property
@@ -48,7 +48,7 @@ class Binaries:
 
 @lru_cache
 def find_binaries(major: int | None = None) -> Binaries:
-    """Return the first usable PostgreSQL, or the first of the given major version."""
+    """Return the first usable PostgreSQL installation, or the first usable one of the given major version."""
     rejected = []
     for candidate in installations():
         if candidate.major == major or (major is None and candidate.major >= OLDEST_MAJOR):

@@ -1,4 +1,6 @@
-"""Senders that are blocked on an account. An engine blocks a sender; a person or the end time unblocks it."""
+"""Senders that are blocked on an account. An engine blocks a sender. The block ends at its end time or when a person
+ends it.
+"""
 
 import json
 from datetime import datetime
@@ -22,7 +24,7 @@ async def block(
 ) -> bool:
     """Block this workspace on the account until `until`, or until it is unblocked manually if `until` is None.
 
-    Returns False if the lease is gone or the account has reached its maximum number of blocks.
+    Return False if the lease is gone or the account has reached its maximum number of blocks.
     """
     sql = "SELECT fairpost.block($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
     figures = fault_code(fault), json.dumps(write_fault(fault))
@@ -36,7 +38,7 @@ async def unblock(
 ) -> list[str] | None:
     """Unblock this workspace, or all workspaces. Return the names of the workspaces that were blocked.
 
-    Returns None if the account does not exist.
+    Return None if the account does not exist.
     """
     sql = "SELECT fairpost.unblock($1, $2, $3)"
     names: list[str] | None = await store.value(sql, account_name, workspace, now or clock.stated())
@@ -44,7 +46,7 @@ async def unblock(
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Return the accounts that have work left, all of it blocked."""
+    """Return the accounts that only have work left for blocked senders."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 
@@ -52,7 +54,7 @@ async def blocked_for_all(store: Store) -> list[AccountId]:
 async def read_blocks(
     store: Store, *, now: datetime, account: str | None = None, workspace: str | None = None, most: int | None = None
 ) -> list[Block]:
-    """Return the blocks in force, ordered by account and workspace, optionally for one account or one sender."""
+    """Return the current blocks, ordered by account and workspace, optionally only those of one account or one sender."""
     rows = await store.fetch(_BLOCKS, now, account, workspace, most)
     return [_block(row) for row in rows]
 
@@ -60,9 +62,9 @@ async def read_blocks(
 async def read_blocked_mail(
     store: Store, *, now: datetime, most: int, workspace: str | None = None
 ) -> list[tuple[str, Block, int]]:
-    """Return the routes that have mail held back by blocks, starting with the routes with the most waiting e-mails.
+    """Return the routes on which blocks hold back mail, those with the most waiting e-mails first.
 
-    Each route is returned with the block that ends first and the number of waiting e-mails.
+    Each comes with the block that ends first and the number of waiting e-mails.
     """
     rows = await store.fetch("SELECT * FROM fairpost.blocked_mail($1, $2, $3)", most, now, workspace)
     return [(row["route"], _block(row), row["waiting"]) for row in rows]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["sent", "missed", "waiting"]
 
-# Gives the launch time to make its own forecast before an engine makes it instead.
+# Gives the launch time to make its own forecast before an engine makes one instead.
 _LAUNCHED_S = 60
 
 
@@ -37,10 +37,8 @@ class Snapshot:
     missed: int
     waiting: int
     by_step: Mapping[int, Mapping[str, int]]  # step -> state -> number of e-mails
-    by_account: Mapping[
-        int | None, Mapping[Kind, int]
-    ]  # None if there is no account yet, or if there never was an account
-    revised_forecast: str | None  # as serialized
+    by_account: Mapping[int | None, Mapping[Kind, int]]  # None: e-mails that have no account yet, or never had one
+    revised_forecast: str | None  # serialized
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -98,7 +96,7 @@ async def points(store: "Store", campaign: Campaign) -> list[ProgressPoint]:
 
 
 async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
-    """Return the campaigns with a launch that was interrupted before it made a forecast."""
+    """Return the campaigns whose launch was interrupted before it made a forecast."""
     rows = await store.fetch(
         """SELECT c.id FROM fairpost.campaigns c WHERE c.state IN ('scheduled', 'running') AND c.forecast IS NULL
            AND c.launched_at <= $1::timestamptz - make_interval(secs => $2) ORDER BY c.id""",
@@ -108,7 +106,7 @@ async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
 
 
 async def take_turn(store: "Store", *, now: datetime, turn_s: float) -> int | None:
-    """Reserve a running campaign with a forecast that is due for revision, for `turn_s`. Return None if none is due."""
+    """Reserve, for `turn_s`, a running campaign whose forecast is due for revision. Return None if none is due."""
     found: int | None = await store.value(
         """UPDATE fairpost.campaign_snapshots s SET revised_next_at = $1::timestamptz + make_interval(secs => $2) WHERE s.campaign_id = (
                SELECT o.campaign_id FROM fairpost.campaign_snapshots o

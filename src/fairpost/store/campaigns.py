@@ -55,7 +55,7 @@ class LaunchStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The result of planning one batch of prospects. `left_out` counts the prospects that lack a field."""
+    """The result of planning one batch of prospects. `left_out` counts the prospects that lack a required field."""
 
     done: bool
     prospects: int
@@ -80,7 +80,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are e-mails and prospects as counted by
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the counts of e-mails and prospects from
     planning.
     """
 
@@ -90,7 +90,7 @@ class Progress:
     members: int
     by_step: Mapping[
         int, Mapping[str, int]
-    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted separately
+    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted as states of their own
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -98,7 +98,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSteps:
-    """Follow-ups of one account that fall due within the same ten minutes."""
+    """Follow-ups of one account that become due within the same ten minutes."""
 
     account: str
     step: int
@@ -177,7 +177,7 @@ async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list
 
 
 async def known_lists(store: "Store", workspace: str, names: Sequence[str]) -> dict[str, int]:
-    """Return the IDs of the given lists that exist."""
+    """Return the IDs of those of the given lists that exist."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
     )
@@ -213,7 +213,7 @@ async def campaigns(
 async def campaigns_before(
     store: "Store", workspace: str, before: tuple[datetime, str] | None, *, most: int
 ) -> list[Campaign]:
-    """Return campaigns created before this moment, or at this moment with a smaller name, newest first."""
+    """Return campaigns, newest first. `before` is the creation time and name of the last campaign on the previous page."""
     made_at, name = before or (None, None)
     rows = await store.fetch(
         f"""{_CAMPAIGN} WHERE c.workspace = $1 AND ($2::timestamptz IS NULL OR (c.created_at, c.name) < ($2, $3))
@@ -226,7 +226,7 @@ async def campaigns_before(
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """Remove a draft and everything that belongs only to it.
 
-    Returns False if it is no longer a draft: a campaign that was launched is kept.
+    Return False if it is no longer a draft: a campaign that was launched is kept.
     """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
@@ -264,7 +264,7 @@ async def launch(
     skip_incomplete: bool,
     by: str,
 ) -> bool:
-    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans its prospects."""
+    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans its e-mails."""
     written = json.dumps(
         [
             {
@@ -305,7 +305,9 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
-    """Restart planning with the first prospect, to include recipients added since. Return False if it is not running."""
+    """Restart planning with the first prospect, to include recipients that were added since. Return False if the
+    campaign is not running.
+    """
     return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
 
 
@@ -333,7 +335,7 @@ async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason 
 
 
 async def wrong_gates(store: "Store") -> list[str]:
-    """Return the workspaces that have a gate which should be opened or shut."""
+    """Return the workspaces that have a gate to open or shut."""
     return [
         row["workspace"]
         for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
@@ -341,7 +343,7 @@ async def wrong_gates(store: "Store") -> list[str]:
 
 
 async def fail_stranded(store: "Store", *, most: int) -> int:
-    """Fail follow-ups that their account will not send. Return how many failed."""
+    """Fail follow-ups whose account will not send them. Return how many failed."""
     return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
 
 
@@ -352,19 +354,19 @@ async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
 
 
 async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Pause the campaign. Return False if it was not in progress."""
+    """Pause the campaign. Return False if the campaign was not in progress."""
     return bool(
         await store.value("SELECT fairpost.pause_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
 
 
 async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
-    """Resume the campaign. Return False if it was neither paused nor failed."""
+    """Resume the campaign. Return False if the campaign was neither paused nor failed."""
     return bool(await store.value("SELECT fairpost.resume_campaign($1, $2, $3)", campaign.id, by, clock.stated()))
 
 
 async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Cancel the campaign. Return False if it had already ended."""
+    """Cancel the campaign. Return False if the campaign had already ended."""
     return bool(
         await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
@@ -427,7 +429,7 @@ async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
 
 
 async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
-    """Return when the next waiting e-mail is due (possibly in the past), or None if no e-mail has a due time."""
+    """Return when the next waiting e-mail is due (possibly in the past), or None if no waiting e-mail has a due time."""
     sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
     due_at: datetime | None = await store.value(sql, campaign.id)
     return due_at
@@ -443,7 +445,9 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return how many prospects on its lists lack one of these fields, and the first such prospects with their fields."""
+    """Return how many prospects on the campaign's lists lack one of these fields, and the first of them with their
+    fields.
+    """
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
                     AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
@@ -452,13 +456,15 @@ async def incomplete(
         f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
     )
     count = len(rows)
-    if count == most:  # there may be more; otherwise the count is exact
+    if count == most:  # there may be more; below this number, the count is exact
         count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     return count, [(row["address"], json.loads(row["fields"])) for row in rows]
 
 
 async def lacking(store: "Store", campaign: Campaign, required: Sequence[str]) -> dict[str, int]:
-    """Return how many prospects on its lists lack each of these fields. Fields that no prospect lacks are left out."""
+    """Return how many prospects on the campaign's lists lack each of these fields. Fields that no prospect lacks are
+    left out.
+    """
     rows = await store.fetch(
         """SELECT w.name, count(*) AS n FROM unnest($2::text[]) w(name) JOIN fairpost.prospects p ON fairpost.lacks(p.fields, ARRAY[w.name])
            WHERE EXISTS (SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
@@ -518,7 +524,9 @@ async def receipts(
 
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
-    """Return the waiting e-mails, and the prospects on its lists without e-mails. Paused prospects are left out."""
+    """Return the waiting e-mails, and the prospects on the campaign's lists without e-mails. Paused prospects are left
+    out.
+    """
     rows = await store.fetch(
         """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count
            FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step > 1

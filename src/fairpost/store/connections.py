@@ -1,16 +1,16 @@
 """Open connections, and keep a small pool of them per process, filled on demand.
 
 A pooler (PgBouncer in transaction mode) assigns a session to one transaction and then to another client. A statement
-prepared in one session does not exist in the next, or its name belongs to another client's statement. `connect` detects
-a pooler and keeps no prepared statements there. On a direct connection to PostgreSQL, statements stay prepared.
+prepared in one session does not exist in the next, or its name stands for another client's statement. `connect` detects
+a pooler and then keeps no prepared statements. On a direct connection to PostgreSQL, statements stay prepared.
 
-asyncpg's own pool resets a session after each use and releases it in a separate task. That costs every statement a
-round trip and six turns of the event loop, and doubles the time of a short statement. Our statements leave nothing in
-the session, so a connection is returned as it is. It is discarded if it was interrupted in the middle of a statement.
+asyncpg's own pool resets a session after each use and releases it in a separate task. That costs a round trip and six
+iterations of the event loop per statement, and doubles the time of a short one. Our statements leave nothing in the
+session, so a connection is returned as it is. It is discarded if it was interrupted in the middle of a statement.
 
 Every statement has a timeout on the client side. A server that vanishes never answers, and a proxy or pooler in between
-hides this from the kernel's own probes. A connection on which no answer arrives in time is closed together with all
-idle connections, and the next statement reconnects.
+hides this from the kernel's own probes. If no answer arrives in time, the connection is closed together with all idle
+connections, and the next statement reconnects.
 """
 
 import asyncio
@@ -27,21 +27,15 @@ from fairpost.model.errors import DatabaseUnavailable, FairpostError
 from fairpost.system import clock
 
 PLACE_S_MAX = 30.0  # maximum wait for a free connection
-PLANS_S_MAX = 60.0  # after this time, statements are planned again, because the tables may have been empty before
+PLANS_S_MAX = 60.0  # after this time, statements are planned again, because the tables may have been empty at first
 CONNECT_S_MAX = 15.0
 ANSWER_S_MAX = 30.0  # per statement
-BULK_S_MAX = (
-    600.0  # per statement that reads or writes much data: imports, months of history, searches for a person's data
-)
+BULK_S_MAX = 600.0  # per statement on much data: imports, months of history, searches for a person's data
 LOOK_MS = 5_000  # how often the server checks whether the client of a statement in progress is still connected
 LEAVE_S_MAX = 3.0  # time to ask the server to cancel a statement
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
 
-SILENT = (
-    TimeoutError,
-    ConnectionError,
-    asyncpg.InterfaceError,
-)  # errors that the driver raises if a server does not respond
+SILENT = (TimeoutError, ConnectionError, asyncpg.InterfaceError)  # raised by the driver if a server does not respond
 
 _poolers: set[str] = set()  # URLs that are known to connect through a pooler
 
@@ -53,7 +47,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.is_given_up = False  # in the middle of a statement
+        self.is_given_up = False  # whether it was interrupted in the middle of a statement
 
     @property
     def answer_s_max(self) -> float | None:
@@ -66,7 +60,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
             self._config = self._config._replace(command_timeout=answer_s_max)
 
     def _cancel_current_command(self, *waiters: Any) -> None:
-        """Limit how long the driver waits after it gives up a statement and asks the server to cancel it.
+        """Limit how long the driver waits after it gives up on a statement and asks the server to cancel it.
 
         Neither that request nor a rollback may wait as long as the statement itself.
         """
@@ -76,7 +70,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
 
 
 class PooledConnection(LimitedConnection):
-    """A connection through a pooler. Any state left in its session passes to another client."""
+    """A connection through a pooler. Another client inherits any state left in its session."""
 
     async def _introspect_types(self, *args: Any) -> Any:
         """Look up types in a transaction.
@@ -95,8 +89,8 @@ async def connect(
     timeout_s: float = CONNECT_S_MAX,
     answer_s_max: float | None = ANSWER_S_MAX,
 ) -> LimitedConnection:
-    """Open a connection. `behind_pooler` says that it leads through a pooler; otherwise this is detected with a round
-    trip.
+    """Open a connection. `behind_pooler` means that it leads through a pooler; otherwise, one round trip detects
+    whether it does.
     """
     async with asyncio.timeout(timeout_s):
         if not (behind_pooler or url in _poolers):
@@ -131,11 +125,12 @@ def _probe(conn: "asyncpg.Connection") -> None:
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """Return whether the connection leads through a pooler. Otherwise, make the server notice if this process is gone.
+    """Return whether the connection leads through a pooler. If it does not, make the server notice when this process is
+    gone.
 
-    PostgreSQL reports its process ID when a connection starts; a pooler makes one up. The row count alone is the
-    answer, so nothing has to be prepared for this query. A server that does not look for its client finishes the
-    statement of a process that was killed, and holds its locks until then.
+    PostgreSQL reports its process ID when a connection starts; a pooler makes one up. Only the row count of this query
+    is needed, so the query need not be prepared. Without the check that this function enables, the server would finish
+    the statement of a killed process and hold its locks until then.
     """
     look = f"set_config('client_connection_check_interval', '{LOOK_MS}', false)"
     rows: str = await conn.execute(
@@ -183,8 +178,8 @@ class BulkStatements(Statements):
 
 
 def allow(conn: "asyncpg.Connection", answer_s_max: float | None) -> None:
-    """Set the limit for each statement that follows. A connection owned by the caller keeps its own limits."""
-    if issubclass(type(conn), LimitedConnection):  # the driver's classes are all instances of one another
+    """Set the limit for each statement that follows. A connection that the caller opened keeps its own limits."""
+    if issubclass(type(conn), LimitedConnection):  # isinstance() is true for all of the driver's connection classes
         conn.allow(answer_s_max)
 
 
@@ -222,10 +217,10 @@ class Connections(Statements):
                 await self._plan_again(conn)
                 yield conn
             except BaseException as error:
-                if conn.is_given_up and isinstance(error, SILENT):  # otherwise the caller failed during a COPY
+                if conn.is_given_up and isinstance(error, SILENT):  # otherwise, the caller failed during a COPY
                     self._give_up(conn)
                     raise DatabaseUnavailable("PostgreSQL did not respond in time.") from error
-                if isinstance(error, (asyncpg.PostgresError, FairpostError)):  # no statement was interrupted
+                if isinstance(error, (asyncpg.PostgresError, FairpostError)):  # no statement was cut off
                     self._give_back(conn)
                 else:
                     conn.terminate()
@@ -238,7 +233,7 @@ class Connections(Statements):
     def _give_up(self, conn: LimitedConnection) -> None:
         """Close the connection and all idle connections, because they lead to the same server.
 
-        Statements in progress on other connections have their own limits.
+        Statements in progress on other connections have limits of their own.
         """
         task = asyncio.create_task(_leave(conn))
         self._leaving.add(task)
@@ -288,6 +283,6 @@ class Connections(Statements):
 
 
 async def _leave(conn: LimitedConnection) -> None:
-    """Ask the server to end the statement in progress, if the server can still be reached."""
+    """Ask the server to end the statement in progress, if the server is still reachable."""
     with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
         await conn.close(timeout=LEAVE_S_MAX)

@@ -1,4 +1,4 @@
-"""Conversations with people: list, read and label them, and read the data that an answer needs.
+"""Conversations with people: list, read and label them, and read the data needed to answer.
 
 sql/settle/replies.sql writes conversations.
 """
@@ -25,7 +25,7 @@ _SHOWN = """
     LEFT JOIN LATERAL (SELECT r.kind, r.subject FROM fairpost.replies r WHERE r.conversation_id = c.id ORDER BY r.at DESC, r.id DESC LIMIT 1) r ON true
     ORDER BY c.last_at DESC, c.id DESC"""
 
-# Reads the index conversations_by_time, up to the end of the page.
+# Reads the index conversations_by_time only as far as the page needs.
 _LISTED = """
     WITH found AS MATERIALIZED (
         SELECT c.* FROM fairpost.conversations c WHERE c.workspace = $1 AND ($2::text IS NULL OR $2 = ANY (c.labels))
@@ -83,7 +83,7 @@ async def lock(store: "Store", id_: ConversationId) -> None:
 
 
 async def thread_of(store: "Store", id_: ConversationId) -> Thread | None:
-    """Return the last message that the person wrote or, if there is none, the last message from a program."""
+    """Return the last message that the person wrote or, if there is none, the last message from an auto-responder."""
     row = await store.row(
         """SELECT r.from_name, r.from_address, r.subject, r.message_id, r.refs, e.id AS follows, e.message_id AS follows_id, e.sender, coalesce(e.user_name, '') AS user,
                a.name AS account, CASE WHEN starts_with(a.name, r.workspace || '/') THEN '@' || a.name ELSE a.pool END AS route

@@ -1,4 +1,5 @@
-"""The database connections and the operations on them: statements, transactions, and the view of a tenant.
+"""Database connections and what the store does with them: statements, transactions, and access limited to one
+workspace.
 
 The parts of the store build on this class, each in its own file. This file names no tables.
 """
@@ -28,8 +29,8 @@ class Database:
     ) -> Self:
         """Connect to the database.
 
-        `behind_pooler` says that the URL leads through a pooler and skips detection. `answer_s_max` is the limit per
-        statement.
+        `behind_pooler` means that the URL leads through a pooler, which skips detection. `answer_s_max` is the limit
+        per statement.
         """
         with in_plain_words(url):
             return cls(
@@ -78,7 +79,7 @@ class Database:
         return await self._pool.fetchval(sql, *args)
 
     async def now(self) -> datetime:
-        """Return the time on the database's clock, or on our clock if a test has stopped our clock."""
+        """Return the time according to the database's clock, or according to ours if a test has stopped it."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
         return moment
 
@@ -100,7 +101,7 @@ class Database:
         return type(self)(TenantConnections(self._pool, workspace))
 
     def in_bulk(self) -> Self:
-        """Return a store for the same database with a longer limit, for statements that read or write much data."""
+        """Return a store for the same database with a longer time limit, for statements that read or write much data."""
         if isinstance(self._pool, Statements):
             return type(self)(BulkStatements(self._pool))
         allow(self._pool, BULK_S_MAX)
@@ -108,7 +109,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> "AsyncIterator[asyncpg.Connection]":
-        """Yield a separate connection, for work such as copying in a list."""
+        """Yield a separate connection, for work such as copying a list into a table."""
         if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn:
                 yield conn
@@ -117,5 +118,5 @@ class Database:
 
 
 def at(now: datetime | None) -> datetime | None:
-    """Return None to use the database's clock, or our time if a test has stopped our clock."""
+    """Return None, which means the database's clock, or our time if a test has stopped our clock."""
     return now or clock.stated()

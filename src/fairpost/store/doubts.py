@@ -1,4 +1,4 @@
-"""E-mails in doubt: find them, and record the decisions of providers, engines and people.
+"""Find e-mails in doubt, and record the decisions of providers, engines and people about them.
 
 `in_doubt` itself is recorded like any other outcome: see steps.py.
 """
@@ -19,12 +19,14 @@ from fairpost.system import clock
 
 class DoubtStore(OutgoingStore):
     async def doubts_to_resend(self, account_id: AccountId | None = None) -> dict[EmailId, timedelta]:
-        """Return the e-mails in doubt that must be sent again now by their policy, each with its time in doubt."""
+        """Return the e-mails in doubt that their policy requires to be sent again now, each with the time it has been
+        in doubt.
+        """
         rows = await self.fetch("SELECT email_id, waited FROM fairpost.doubts_to_resend($1)", account_id)
         return {EmailId(row["email_id"]): row["waited"] for row in rows}
 
     async def accounts_to_ask(self) -> list[AccountId]:
-        """Return the accounts with e-mails in doubt that the provider can be asked about."""
+        """Return the accounts that have e-mails in doubt about which the provider can be asked."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
@@ -39,7 +41,7 @@ class DoubtStore(OutgoingStore):
     ) -> str | None:
         """Record that the worker of this attempt died before completing it.
 
-        Returns the e-mail's new state, or None if it has been settled or belongs to another attempt.
+        Return the e-mail's new state, or None if it has been settled or belongs to another attempt.
         """
         sql = "SELECT fairpost.cut($1, $2, $3, $4, $5, $6)"
         state: str | None = await self.value(sql, account_id, epoch, email_id, attempt, due_at, clock.stated())
@@ -73,5 +75,5 @@ class DoubtStore(OutgoingStore):
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])
 
     async def leave_in_doubt(self, email_id: EmailId, why: str | None) -> None:
-        """Record that the provider was asked but cannot say, so that the policy or a person has to decide."""
+        """Record that the provider was asked but does not know, so that the policy or a person has to decide."""
         await self.value("SELECT fairpost.leave_in_doubt($1, $2)", email_id, why)

@@ -1,4 +1,4 @@
-"""Operations on single e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
+"""Operations on individual e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
 
 The operations of engines are in claims.py, steps.py and doubts.py.
 """
@@ -26,7 +26,7 @@ class EmailStore(Database):
         """Enqueue e-mails for services that submit their users' mail.
 
         `daily_max` and `waiting_max` are limits per user; `workspace_max` is a limit per workspace in 24 hours.
-        `requests` has one request for each e-mail. It is an error to use a known key with a different request.
+        `requests` has one request for each e-mail. Using an idempotency key again with a different request is an error.
         """
         return await self.fetch(
             """SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4, $5, CASE WHEN $6::jsonb IS NOT NULL THEN

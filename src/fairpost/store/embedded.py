@@ -115,7 +115,7 @@ class EmbeddedServer:
     ) -> None:
         self._folder = ServerFolder(home)
         self._settings = {**DEFAULTS, **(settings or {})}
-        self._given_binaries = binaries  # None to use the newest ones found on this machine
+        self._given_binaries = binaries  # None means the newest ones found on this machine
 
     @property
     def url(self) -> str:
@@ -178,7 +178,7 @@ class EmbeddedServer:
         return self._folder.was_stopped
 
     def wait_for_end(self, s_max: float) -> None:
-        """Return when the postmaster dies, or after `s_max`."""
+        """Wait until the postmaster dies, for at most `s_max`."""
         running = self._running()
         if running is not None:
             wait_for_end(running.pid, s_max=s_max)
@@ -242,7 +242,7 @@ class EmbeddedServer:
         wait_until(lambda: self.is_ready() or not is_alive(pid) or has_panicked(), s_max=READY_S_MAX)
         if self.is_ready():
             return
-        if has_panicked():  # on a full disk, it would keep recovering and panicking
+        if has_panicked():  # on a full disk, the server would recover and panic again and again
             self._end(pid, "immediate")
         elif is_alive(pid):
             raise EmbeddedServerError(

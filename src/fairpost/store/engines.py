@@ -1,4 +1,4 @@
-"""Engines: which engines exist, how their workers ended, and whether they have confirmed the current server.
+"""Record which engines exist, how their workers ended, and whether the engines have confirmed the current server.
 
 The operations of a single worker are in leases.py, claims.py and steps.py.
 """
@@ -31,14 +31,15 @@ class EngineStore(Database):
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
     async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
-        """Free the accounts of an engine that has no processes left, and return the number of accounts.
+        """Free the accounts of an engine that has no processes left, and return how many there were.
 
         `heir` is the engine that has taken over its state.
         """
         return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
-        """Record that a worker died alone in its process. Return the number of such deaths in a row, across all engines.
+        """Record that a process with only this worker died. Return the number of such deaths in a row, across all
+        engines.
 
         At `deaths_max`, the account is suspended.
         """
@@ -68,7 +69,7 @@ class EngineStore(Database):
         return bool(await self.value("SELECT fairpost.ask_about_server($1)", clock.stated()))
 
     async def confirm_server(self, engine: str, *, life: UUID | None, steps: Mapping[AccountId, int]) -> Confirmation:
-        """Report the last step of each account that this engine has recorded."""
+        """Report the last step that this engine has recorded for each account."""
         sql = "SELECT * FROM fairpost.confirm_server($1, $2, $3, $4, $5)"
         row = await self.row(sql, engine, life, list(steps), list(steps.values()), clock.stated())
         return Confirmation(

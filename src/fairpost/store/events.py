@@ -1,4 +1,4 @@
-"""Events by cursor, in commit order. sql/events/ explains how they get their positions."""
+"""Read events by cursor, in commit order. sql/events/ explains how they get their positions."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -28,7 +28,7 @@ _OF_EMAIL = """
 async def take_turn(store: "Store") -> int | None:
     """Give new events their positions in one commit, so that they can be read. Return the number of events.
 
-    Returns None if another process is doing this.
+    Return None if another process is doing this.
     """
     taken: int | None = await store.value("SELECT fairpost.take_turn()")
     return taken
@@ -42,10 +42,10 @@ async def events_after(
     workspace: str | None = None,
     kinds: Sequence[str] | None = None,
 ) -> EventPage:
-    """Return the next page. Without a cursor, it starts with the oldest event that is kept.
+    """Return the next page. Without a cursor, the page starts with the oldest event that is kept.
 
-    If `workspace` is None, it covers all workspaces and the operator. Raises Refusal if events after the cursor were
-    dropped, or if it does not belong to this database.
+    If `workspace` is None, the page covers all workspaces and the operator. Raises Refusal if events after the cursor
+    were dropped, or if it does not belong to this database.
     """
     sql = "SELECT * FROM fairpost.events_after($1, $2, $3, $4)"
     most = min(most, PAGE_MAX)
@@ -68,7 +68,7 @@ async def events_end(store: "Store") -> str:
 
 
 async def events_tail(store: "Store", n: int) -> str:
-    """Return a cursor before the `n` newest events, or a little earlier."""
+    """Return a cursor before the newest `n` events, or slightly more of them."""
     cursor: str = await store.value("SELECT fairpost.events_tail($1)", n)
     return cursor
 

@@ -44,7 +44,7 @@ class ServerFolder:
         self._stopped = self.path / "stopped"
 
     def make(self, identity: Identity) -> None:
-        # A different user must be able to reach the data, but must not be able to change the files next to it.
+        # A different user must be able to reach the data directory, but not to change the files next to it.
         mode = 0o700 if identity.uid == os.getuid() else 0o711
         for path in (self.home, self.path):
             if not path.is_dir():
@@ -70,7 +70,7 @@ class ServerFolder:
     def guard(self) -> Iterator[int]:
         """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
 
-        The lock shows whether a process is left, even if its pid is not visible (in another container).
+        The lock shows whether such a process is left, even if its pid is not visible (in another container).
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +103,7 @@ class ServerFolder:
         return self._stopped.exists()
 
     def note_stop(self) -> None:
-        with suppress(OSError), self.open(self._stopped):  # a full disk must not prevent a stop
+        with suppress(OSError), self.open(self._stopped):  # a full disk must not prevent the server from stopping
             pass
 
     def forget_stop(self) -> None:
@@ -149,7 +149,7 @@ class ServerFolder:
             )
 
     def socket_dir(self) -> Path:
-        """Return the socket's directory: in this folder if the resulting path is valid, otherwise in the temporary
+        """Return the socket's directory: in this folder if that makes a valid path, otherwise in the temporary
         directory.
         """
         name = hashlib.sha256(b"%d %s" % (os.getuid(), os.fsencode(self.home))).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""Take, renew and drop leases on accounts, and write the reports of a lease holder about its account.
+"""Take, renew and drop leases on accounts, and write what a lease holder reports about its account.
 
-Its operations on e-mails are in claims.py and steps.py.
+A lease holder's operations on e-mails are in claims.py and steps.py.
 """
 
 import json
@@ -25,8 +25,8 @@ class LeaseStore(Database):
     async def take_lease(
         self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
     ) -> Lease | None:
-        """Take a lease. Return None if another worker holds it. `again` means that the worker's first request got no
-        answer.
+        """Take a lease. Return None if another worker holds it. `again` means that the worker got no answer to its
+        first request.
         """
         sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
         row = await self.row(sql, account_id, owner, seconds, at(now), again)
@@ -68,7 +68,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, *whose, status, *why, until, clock.stated()))
 
     async def rest(self, lease: Lease, rest: Rest) -> bool:
-        """Stop the account from sending until `rest.until`. Return False if the lease is gone."""
+        """Keep the account from sending until `rest.until`. Return False if the lease is gone."""
         sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
@@ -81,16 +81,17 @@ class LeaseStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
 
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
-        """Return the sends of the past day, oldest first, if the account's limits need them."""
+        """Return the sends of the past day, oldest first, if the account has limits that need them."""
         rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 
     async def book(
         self, lease: Lease, outcomes: Sequence[Mapping[str, Any]], measures: Sequence[Mapping[str, Any]]
     ) -> Sample | None:
-        """Record the account's outcomes. Return a sample for deciding whether a sender or the account is to blame.
+        """Record the account's outcomes. Return the figures needed to decide whether a sender or the account is to
+        blame.
 
-        Returns None if nothing bounced or was refused.
+        Return None if nothing bounced or was refused.
         """
         sql = "SELECT * FROM fairpost.book($1, $2, $3, $4, $5)"
         written = json.dumps(outcomes), json.dumps(measures)

@@ -1,4 +1,6 @@
-"""The reading of mailboxes: which engine reads each one, how far, and why one fails. See sql/settle/mailbox_reads.sql."""
+"""The state of reading mailboxes: which engine reads each mailbox, how far it has read, and why reading fails. See
+sql/settle/mailbox_reads.sql.
+"""
 
 import json
 from collections.abc import Collection, Mapping
@@ -30,7 +32,9 @@ class HeldMailbox:
 
 
 class NoLongerOurs(Exception):
-    """Another engine reads this mailbox now. This engine's findings are rolled back, and the other engine finds them again."""
+    """Another engine reads this mailbox now. This engine's findings are rolled back; the other engine will find them
+    again.
+    """
 
 
 async def are_any(store: "Store") -> bool:

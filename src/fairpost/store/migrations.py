@@ -44,7 +44,8 @@ CREATE TABLE IF NOT EXISTS fairpost.migrations (
 );
 """
 
-# Corrected before its release. Only sessions that are open during the migration need the objects dropped by mistake.
+# The checksum of an earlier version that is also accepted, because the migration was corrected before its release. Only
+# sessions that are open during the migration need the objects that the earlier version dropped by mistake.
 CORRECTED = {36: "100a1157eb675969353e83a3688e24399ea720a35b562988864e98e7ffa89583"}
 
 
@@ -157,7 +158,7 @@ def _altered(new: Sequence[Migration]) -> list[str]:
 
 
 async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
-    """Lock all tables or none, which limits the time that other transactions wait."""
+    """Lock all of these tables or none, so that other transactions never wait long."""
     await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
     await conn.execute(f"LOCK TABLE {', '.join(tables)}")
     await conn.execute("SET LOCAL statement_timeout = 0")

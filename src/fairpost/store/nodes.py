@@ -1,6 +1,6 @@
-"""The tree of senders, which determines the order of release: held nodes, weights, and campaign gates.
+"""Change the tree of senders, which determines the order of release: held nodes, weights, and campaign gates.
 
-Senders are in senders.py, the global pause in pauses.py.
+Senders are in senders.py, and the global pause is in pauses.py.
 """
 
 from datetime import datetime

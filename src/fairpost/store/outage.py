@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Outage:
-    """Reports a problem when it changes and when it ends."""
+    """Reports a problem when it begins, changes or ends."""
 
     def __init__(self, log: Log, *, of: str = "database", over: str = "answers_again") -> None:
         self._log = log
@@ -51,13 +51,13 @@ class Outage:
 
 
 def _sign(kind: Kind) -> str:
-    return Kind.AWAY if kind is Kind.STARTING else kind  # a restarting server goes through both states
+    return Kind.AWAY if kind is Kind.STARTING else kind  # a server that restarts goes through both states
 
 
 async def patiently(opened: Callable[[], Awaitable[T]], log: Log, *, is_again: bool = False) -> T:
-    """Return the result of `opened`, and retry as long as waiting can help. Otherwise raise the error.
+    """Return the result of `opened`, retrying as long as waiting can help; otherwise raise the error.
 
-    `is_again` means that a connection has worked before, so every problem is retried.
+    `is_again` means that a connection has worked before, so that every problem is retried.
     """
     outage = Outage(log)
     while True:

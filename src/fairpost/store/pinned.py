@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Retried:
     """The result of one batch.
 
-    Counts the e-mails that are waiting again, and the e-mails with an account that is still suspended or gone.
+    It counts the e-mails that are waiting again, and those whose account is still suspended or gone.
     """
 
     retried: int

@@ -32,7 +32,7 @@ class StoredOverride(StoredWords):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """The newest revision. `words` is None if the caller already has that revision."""
+    """The newest revision of an override. `words` is None if the caller already has that revision."""
 
     revision: int
     words: StoredWords | None

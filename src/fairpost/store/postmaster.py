@@ -1,7 +1,7 @@
 """The operating system's view of a server: its pid file, its processes, and signals to them.
 
-A pid may have been reused by another program since it was written, so nothing here signals a process before verifying
-that it works in the given data directory.
+A pid may have been reused by another program since it was written, so nothing here signals a process before it has
+verified that the process works in the given data directory.
 """
 
 import hashlib
@@ -154,7 +154,7 @@ def _handle(pid: int) -> int | None:
 
 
 def wait_for_end(pid: int, *, s_max: float) -> None:
-    """Wait until the process ends, at most `s_max`. If the system cannot report the end, return soon."""
+    """Wait until the process ends, for at most `s_max`. If the system cannot report the end of a process, return soon."""
     handle = _handle(pid)
     if handle is None:
         time.sleep(min(s_max, LOOK_S))

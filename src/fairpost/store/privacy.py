@@ -1,6 +1,6 @@
 """Export or erase everything stored about one person, by address. Other operations on prospects are in prospects.py.
 
-If a workspace is given, only its data is touched. None covers all workspaces, and data that belongs to no workspace.
+If a workspace is given, only its data is touched. None means all workspaces, and data that belongs to no workspace.
 History has no index of addresses, so it is scanned partition by partition and changed in small commits. After an
 interruption, run it again: it continues with what remains.
 """
@@ -81,8 +81,8 @@ async def erase(
 ) -> Erasure:
     """Erase a person's data. Raises FairpostError if this is not an address.
 
-    E-mails that are `in_hand` (being sent or in doubt) need another call later. `record` runs in the first commit and
-    receives the hash of the address.
+    For e-mails that are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first commit
+    and receives the hash of the address.
     """
     store = store.in_bulk()
     address = await parsed(store, address)
@@ -138,7 +138,7 @@ def _counts(done: Erasure) -> dict[str, int]:
 
 
 async def preview(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
-    """Return the result that `erase` would have now, without changing anything."""
+    """Return what `erase` would return now, without changing anything."""
     store = store.in_bulk()
     address = await parsed(store, address)
     row = await store.row(_PREVIEW, workspace, address)

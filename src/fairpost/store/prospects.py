@@ -1,7 +1,7 @@
 """Import lists of prospects of any length; query, pause and remove prospects.
 
-A list is imported in one transaction: it is read to its end and written, or nothing changes. Its lines go into a
-temporary table first, so memory does not grow with them, and reading blocks no other transaction.
+A list is imported in one transaction: it is read to its end and written, or nothing changes. Lines first go into a
+temporary table, so that a long list does not need more memory and reading it blocks no other transaction.
 """
 
 import json
@@ -33,7 +33,7 @@ class BadProspects(FairpostError):
 
 
 class ListInUse(FairpostError):
-    """Raised when a list is still needed by campaigns."""
+    """Raised if campaigns still need a list."""
 
     def __init__(self, campaigns: tuple[str, ...]) -> None:
         self.campaigns = campaigns
@@ -67,7 +67,8 @@ async def import_prospects(
     skip_bad: bool,
     now: datetime | None = None,
 ) -> ImportedProspects:
-    """Import prospects into a list, creating it if necessary. A known prospect keeps its other fields.
+    """Import prospects into a list, creating it if necessary. An existing prospect keeps fields that the list does not
+    contain.
 
     Raises BadProspects if there are bad lines, unless `skip_bad` is set.
     """
@@ -149,14 +150,14 @@ _INCOMING = """
         line integer, address text, folded text, external_id text, fields jsonb, timezone text
     ) ON COMMIT DROP"""
 
-# ASCII addresses are already normalized; the database has the rules for the rest.
+# ASCII addresses are already normalized. The database has the rules for all others.
 _FOLD = """
     UPDATE incoming SET folded = fairpost.normalize_address(address) WHERE folded IS NULL;
     CREATE TEMP TABLE chosen ON COMMIT DROP AS
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
 
-# An id identifies one person. Two prospects of the list cannot share it, nor can a prospect of the list and another.
+# An ID identifies one person, so two prospects cannot share it, whether both are on the list or only one is.
 _TAKEN_IDS = """
     WITH known AS (
         SELECT c.line, o.address AS other FROM chosen c
@@ -259,7 +260,7 @@ async def members(
 ) -> list[Prospect] | None:
     """Return the members of a list in the order in which they were added, or None if there is no such list.
 
-    Reads the index of the list in order.
+    This reads the list's index in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name
@@ -318,7 +319,7 @@ async def change(
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
-    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or repeated."""
+    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or sent twice."""
     await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
 
 

@@ -48,7 +48,7 @@ def with_reason(row: Any) -> dict[str, Any]:
 
 
 def stored_forms(code: str) -> list[str]:
-    """Return all texts that may stand for a code in history. A text that is not a code stands for itself."""
+    """Return all texts that may represent a code in history. A text that is not a code represents itself."""
     translated = _translated(code)
     known = translated.code if translated.code != "legacy.text" else code
     return list({code, known, *(sentence.split("|")[0] for sentence, other in _SENTENCES if other == known)})

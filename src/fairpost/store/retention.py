@@ -53,7 +53,9 @@ async def drop_event_days(store: "Store", *, before: datetime) -> int:
 
 
 async def drop_rows(store: "Store", *, before: datetime) -> None:
-    """Drop data that is not partitioned by month: the log, mail in the development inbox, and rows outside any month."""
+    """Drop old data that is not partitioned by month: the log, mail in the development inbox, and rows outside any
+    month.
+    """
     store = store.in_bulk()
     while await store.value("SELECT fairpost.drop_events($1, $2)", before, ROWS_AT_ONCE) >= ROWS_AT_ONCE:
         pass

@@ -22,7 +22,7 @@ SELECT format('FUNCTION fairpost.%I(%s)', p.proname, pg_get_function_identity_ar
 WHERE n.nspname = 'fairpost' AND NOT pg_has_role(p.proowner, 'USAGE')
 """
 
-# Only reads names and privileges from the catalogs, so that a login without access to the schema can ask, too.
+# Only reads names and privileges from the catalogs, so that it also works for a login without access to the schema.
 _OF_LOGIN = """
 WITH schema AS (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'fairpost')
 SELECT format('%s ON SCHEMA fairpost', asked) FROM schema s, unnest('{USAGE,CREATE}'::text[]) asked WHERE NOT has_schema_privilege(s.oid, asked)
@@ -51,7 +51,7 @@ JOIN pg_roles p ON p.rolname = a.name, fairpost.app_rights(a.name) r WHERE NOT r
 
 
 async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
-    """Return everything that prevents the engine, the service and commands from working."""
+    """Return the missing privileges that prevent engines, the service and commands from working."""
     if of_login := await _of_login(conn):
         return [*of_login, *await _membership(conn)]
     return await missing_of_tenant(conn)
@@ -67,7 +67,7 @@ async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def ungranted(conn: "asyncpg.Connection") -> list[str]:
-    """Return the privileges that `migrate` would grant to the tenants' role again.
+    """Return the privileges that `migrate` would grant to the tenants' role.
 
     The result is empty if the schema is older than its description.
     """
@@ -77,7 +77,9 @@ async def ungranted(conn: "asyncpg.Connection") -> list[str]:
 
 
 async def ungranted_to_applications(conn: "asyncpg.Connection") -> list[str]:
-    """Return the same for the applications' role, and for every login that acts for a workspace."""
+    """Return the privileges that `migrate` would grant to the applications' role, and to every login that acts for a
+    workspace.
+    """
     if not await _is_described(conn, "app_rights(text)"):
         return []
     return [row[0] for row in await conn.fetch(_OF_APPLICATIONS)]
@@ -123,7 +125,9 @@ async def _membership(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def _can_become_tenant(conn: "asyncpg.Connection") -> bool:
-    """Return whether this login can become the tenants' role, by trying: the required privilege depends on the version."""
+    """Return whether this login can become the tenants' role. It tries, because the required privilege depends on the
+    version of PostgreSQL.
+    """
     trial = conn.transaction()
     await trial.start()
     try:
@@ -141,7 +145,7 @@ async def _has_role(conn: "asyncpg.Connection", name: str) -> bool:
 
 
 async def _is_described(conn: "asyncpg.Connection", function: str) -> bool:
-    """Return whether this login may call the function that describes the privileges. Only the owner may."""
+    """Return whether this login may call the function that describes the privileges, which only the schema's owner may."""
     sql = "SELECT coalesce(has_function_privilege(to_regprocedure($1), 'EXECUTE'), false)"
     found: bool = await conn.fetchval(sql, f"fairpost.{function}")
     return found

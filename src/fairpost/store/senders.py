@@ -40,7 +40,7 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirtySenders:
-    """Users with changed counters, each with the time of the first change, and the workspaces of all changes.
+    """Users whose counters changed, each with the time of the first change, and the workspaces of all changes.
 
     Pass this object to `settled` when all of them have been checked.
     """
@@ -59,14 +59,14 @@ async def named(store: "Store", id_: SenderId) -> SenderId:
 
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name, for a request that cannot see waiting mail."""
+    """Return the sender under its stored name. Meant for requests, which cannot see waiting mail."""
     return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
 async def set_sender(
     store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None, home: str | None = None
 ) -> None:
-    """Store a sender. The next engine, or the caller, decides its tier. If `home` is None, the home stays the same."""
+    """Store a sender. An engine or the caller then decides its tier. If `home` is None, the home stays the same."""
     user = id_.name if id_.level is SenderLevel.USER else None
     await store.value("SELECT fairpost.set_sender($1, $2, $3, $4, $5)", id_.workspace, user, plan, since, home)
 
@@ -84,7 +84,7 @@ async def home_of(store: "Store", id_: SenderId) -> str | None:
 
 
 async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
-    """Move users' mail to their current homes, one commit per user, so that no transaction holds many locks."""
+    """Move users' mail to their current homes, with one commit per user, so that no transaction holds many locks."""
     for settled in range(HOMES_AT_ONCE):
         if not await store.value("SELECT fairpost.settle_home($1)", now or clock.stated()):
             return settled
@@ -99,7 +99,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
                ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
             *(id_.workspace, id_.name, daily_max, waiting_max, id_.level),
         )
-        if id_.level is SenderLevel.WORKSPACE:  # e-mails that its users submitted before also count
+        if id_.level is SenderLevel.WORKSPACE:  # e-mails that its users submitted earlier also count
             await one.value(
                 """INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
                    SELECT s.workspace, '', s.hour, sum(s.n) FROM fairpost.submissions s WHERE s.workspace = $1 AND s.user_name <> '' GROUP BY 1, 3
@@ -120,7 +120,7 @@ async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]
 async def known(
     store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
 ) -> list[Sender]:
-    """Return senders that are registered or have a decision, throttled ones first."""
+    """Return senders that are registered or that a decision was made about, throttled ones first."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)
@@ -145,12 +145,12 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 
 
 async def dirty_senders(store: "Store", *, after: int = 0) -> DirtySenders:
-    """Return the senders that have changed. All marks up to `after` have already been processed."""
+    """Return the senders that have changed, by the marks after number `after`."""
     sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.dirty_senders s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
     rows = await store.fetch(sql, after, DIRTY_AT_ONCE)
     users: dict[SenderId, datetime] = {}
     for row in rows:
-        if row["user_name"]:  # without a user, the change only concerns the workspace
+        if row["user_name"]:  # a change without a user only concerns the workspace
             id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
             users[id_] = min(users.get(id_, row["at"]), row["at"])
     return DirtySenders(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))
@@ -161,8 +161,8 @@ async def settled(store: "Store", dirty: DirtySenders) -> None:
 
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
-    """Return senders that are due for a check: new ones that have matured, throttles about to end, recent
-    registrations.
+    """Return senders that are due for a check: senders that are no longer new, throttled senders whose throttle is
+    about to end, and senders registered recently.
     """
     sql = "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders_to_look_at($1, $2) s"
     rows = await store.fetch(sql, most, now)
@@ -194,9 +194,9 @@ async def decide(
 ) -> bool | None:
     """Write a decision on the sender as of `after.revision`, and apply it.
 
-    Returns False if the sender has changed in the meantime, or None if it is locked and the caller should try again
-    later. `is_new` means that a throttle begins, of which operators must be notified; `offended_at` is when the event
-    that caused it happened.
+    Return False if the sender has changed in the meantime, or None if it is locked and the caller should try again
+    later. `is_new` means that a throttle begins and operators must be notified; `offended_at` is the time of the event
+    that caused it.
     """
     throttle = after.throttle
     with suppress(asyncpg.LockNotAvailableError):
@@ -231,7 +231,7 @@ async def decide_now(
     id_: SenderId,
     decision: Callable[[Active, datetime], Decision | None],
 ) -> Sender:
-    """Decide on current data, and decide again after a conflicting update."""
+    """Decide on current data. After a conflicting update, decide again."""
     for _ in range(TRIES_MAX):
         async with store.together() as one:
             now = await one.value("SELECT clock_timestamp()")
@@ -245,7 +245,7 @@ async def decide_now(
 
 
 async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
-    """Return throttled senders that the operators have not been notified of."""
+    """Return throttled senders about which the operators have not been notified."""
     rows = await store.fetch("SELECT * FROM fairpost.untold($1)", most)
     return [_sender(row) for row in rows]
 
@@ -296,7 +296,9 @@ async def fairness_now(store: "Store") -> Fairness:
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
-    """Return the number of queued e-mails, and since when the oldest e-mail that is due and not held has waited."""
+    """Return the number of queued e-mails, and the time since which the oldest e-mail that is due and not held has been
+    waiting.
+    """
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
     return row["queued"], row["oldest_at"]
 

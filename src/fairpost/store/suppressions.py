@@ -1,7 +1,7 @@
 """Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
-A list is imported in one transaction: it is read to its end, checked, and written, or nothing changes. Its lines go
-into a temporary table first, so memory does not grow with them, and reading blocks no other transaction.
+A list is imported in one transaction: it is read to its end, checked, and written, or nothing changes. Lines first go
+into a temporary table, so that a long list does not need more memory and reading it blocks no other transaction.
 """
 
 import re
@@ -116,7 +116,9 @@ async def suppress(
 
 
 async def take_turn(store: "Store", prospect_id: int) -> None:
-    """Wait until no other transaction changes this prospect's subscription. Receivers may repeat a request immediately."""
+    """Wait until no other transaction changes this prospect's subscription. Mail clients may repeat an unsubscribe
+    request immediately.
+    """
     await store.value(
         "SELECT pg_advisory_xact_lock(hashtextextended('fairpost unsubscribe ' || $1::bigint, 0))", prospect_id
     )
@@ -149,7 +151,7 @@ async def count(conn: "asyncpg.Connection", *, workspace: str | None, kind: Supp
 async def export(
     conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None
 ) -> AsyncIterator[Suppression]:
-    """Yield a consistent snapshot of the whole list with bounded memory."""
+    """Yield a consistent snapshot of the whole list, using a limited amount of memory."""
     # The driver's own cursor would leave a prepared statement in a session that a pooler passes on to other clients.
     sql = f"DECLARE exported NO SCROLL CURSOR FOR SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
     async with conn.transaction(readonly=True):

@@ -1,4 +1,5 @@
-"""Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names it.
+"""Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names the
+workspace.
 
 Even if a query forgets to filter, the database's row policies only show it this workspace's rows.
 """
@@ -33,11 +34,11 @@ class TenantConnections(Statements):
             yield conn
 
     async def close(self) -> None:
-        """Do nothing: the connections belong to another owner."""
+        """Do nothing, because the connections belong to another object."""
 
 
 class _Begun(Transaction):  # type: ignore[misc]
-    """A transaction that sends other statements together with BEGIN, because round trips dominate short requests."""
+    """A transaction that sends its first statements together with BEGIN, because round trips dominate short requests."""
 
     def __init__(self, conn: "asyncpg.Connection", then: str) -> None:
         super().__init__(conn, None, False, False)

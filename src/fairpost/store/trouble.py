@@ -1,8 +1,8 @@
 """Classify database driver errors in one place: the kind of trouble, its message and next step, and whether to wait.
 
-`DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (away, starting,
-full, out of connections, failing over), never of a statement or its data. It is never blamed on an account, an e-mail
-or a campaign.
+`DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (unreachable,
+starting, full, out of connections, failing over), never of a statement or its data. No account, e-mail or campaign is
+ever blamed for it.
 """
 
 import os
@@ -37,8 +37,8 @@ class Kind(StrEnum):
 class Meaning:
     what: str  # {at} is replaced with the location, if known
     then: str
-    passes: bool = True  # ends without intervention, so waiting helps
-    is_away: bool = False  # affects every client: no statement is answered
+    passes: bool = True  # whether it ends without intervention, so that waiting helps
+    is_away: bool = False  # whether it affects every client: no statement is answered
 
 
 MEANINGS: Mapping[Kind, Meaning] = {
@@ -68,7 +68,7 @@ MEANINGS: Mapping[Kind, Meaning] = {
     ),
     Kind.NO_RIGHT: Meaning(
         "The database{at} denied access",
-        "Set FAIRPOST_DATABASE_URL to a URL with a role that owns the schema fairpost. For details, run: fairpost doctor",
+        "Set FAIRPOST_DATABASE_URL to a URL whose role owns the schema fairpost. For details, run: fairpost doctor",
         passes=False,
     ),
     Kind.READ_ONLY: Meaning(
@@ -82,7 +82,8 @@ MEANINGS: Mapping[Kind, Meaning] = {
     Kind.BROKEN: Meaning("PostgreSQL{at} failed", "See its log"),
 }
 
-# By SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html): the full code if listed, else its class.
+# By SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html): the full code if it is listed, otherwise
+# its class.
 KINDS: Mapping[str, Kind] = {
     "08": Kind.AWAY,
     "25006": Kind.READ_ONLY,
@@ -116,7 +117,7 @@ class Trouble:
         return MEANINGS[self.kind]
 
     def as_error(self, url: str | None = None, *, region: str | None = None) -> FairpostError:
-        """Convert the trouble to an error for people. `region` is the region to name in a command."""
+        """Convert the trouble to an error for people. `region` is the region to name in commands."""
         what = self.meaning.what.format(at=f" at {without_password(url)}" if url else "")
         option = f" --region {region}" if region and self.kind is Kind.NO_SCHEMA else ""
         words = f"{what}: {self.why}. {self.meaning.then}{option}"
@@ -148,7 +149,7 @@ def is_trouble(error: BaseException) -> bool:
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the database cannot store these values, however often they are sent."""
+    """Return whether the database can never store these values, so that trying again is useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
 
 
@@ -171,7 +172,7 @@ def in_plain_words(url: str | None = None, *, region: str | None = None) -> Iter
     try:
         yield
     except BrokenPipeError:
-        raise  # our own output was closed, which is not a database error
+        raise  # our own output was closed; this is not a database error
     except DRIVER_ERRORS as error:
         trouble = trouble_of(error)
         if trouble is None:

@@ -3,8 +3,8 @@
     python unrooted.py namespace COMMAND ARGUMENT…    files remain ours, but the command runs as `nobody`
     python unrooted.py UID:GID   COMMAND ARGUMENT…    really become that user
 
-A separate program that uses only the standard library: unshare() needs a process without threads, which the caller
-cannot guarantee. identity.py decides which user the server runs as.
+This is a separate program that uses only the standard library, because unshare() needs a process without threads, which
+the caller cannot guarantee. identity.py decides which user the server runs as.
 """
 
 import ctypes

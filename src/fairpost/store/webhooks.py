@@ -39,7 +39,7 @@ async def all_webhooks(store: "Store", *, only_troubled: bool = False) -> list[W
 
 
 async def find(store: "Store", webhook_id: int) -> Webhook | None:
-    """Return a webhook in any workspace that the store may see."""
+    """Return a webhook of any workspace that the store may see."""
     sql = f"SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE w.id = $1"  # noqa: S608
     row = await store.row(sql, webhook_id)
     return None if row is None else _webhook(row)
@@ -67,7 +67,7 @@ async def add(
 async def change(
     store: "Store", webhook: Webhook, *, url: str, description: str, kinds: Sequence[str], tags: Mapping[str, str]
 ) -> Webhook:
-    """Change an endpoint. A new URL is tried at once, even if the next attempt was planned for later."""
+    """Change an endpoint. A new URL is tried at once, even if the next attempt was scheduled for later."""
     row = await store.row(
         f"""UPDATE fairpost.webhooks w SET url = $2, description = $3, kinds = $4, tags = $5::jsonb,
                 next_at = CASE WHEN w.url = $2 THEN w.next_at END
@@ -172,7 +172,7 @@ async def take(
 async def pending(
     store: "Store", webhook: Webhook, *, most: int, is_all: bool
 ) -> tuple[list[Due], list[tuple[int, int]]]:
-    """Return the events that are due again, in order, and the positions of events that were dropped in the meantime."""
+    """Return the pending events that are due, in order, and the positions of events that were dropped in the meantime."""
     sql = "SELECT * FROM fairpost.pending_events($1, $2, $3, $4)"
     rows = await store.fetch(sql, webhook.id, is_all, most, clock.stated())
     due = [
@@ -184,7 +184,7 @@ async def pending(
 
 
 async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int, datetime]]:
-    """Return how many events of each lane are pending, and until when."""
+    """Return how many events of each lane are pending, and when the last of them is due."""
     sql = "SELECT p.lane, count(*) AS n, max(p.next_at) AS until FROM fairpost.webhook_pending p WHERE p.webhook_id = $1 GROUP BY 1"
     return {row["lane"]: (row["n"], row["until"]) for row in await store.fetch(sql, webhook.id)}
 
@@ -200,7 +200,7 @@ async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) 
 
 
 async def untold(store: "Store") -> list[Webhook]:
-    """Return disabled webhooks with owners who have not been notified."""
+    """Return disabled webhooks whose owners have not been notified."""
     sql = f"SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE w.disabled_at IS NOT NULL AND w.told_at IS NULL ORDER BY w.id LIMIT 100"  # noqa: S608
     return [_webhook(row) for row in await store.fetch(sql)]
 
@@ -216,7 +216,7 @@ async def told(store: "Store", webhook: Webhook) -> bool:
 
 
 async def log_test(store: "Store", webhook: Webhook, entry: Mapping[str, Any]) -> None:
-    """Log a request that was sent for no event."""
+    """Log a request that was not sent for an event."""
     await store.value(
         """INSERT INTO fairpost.webhook_deliveries (webhook_id, workspace, at, message_id, kind, attempt, status, reason, params, duration_ms, answer)
            VALUES ($1, $2, $3::text::timestamptz, $4, $5, 1, $6, $7, $8::jsonb, $9, $10)""",

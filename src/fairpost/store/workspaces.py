@@ -32,7 +32,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The remaining part of a caller's rate limit.
+    """What is left of a caller's rate limit.
 
     `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
     """
@@ -45,7 +45,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Turn):
-    """What a key gives access to, or why the key is refused."""
+    """What a key gives access to, or the reason why it is refused."""
 
     refused: Shut | None
     workspace: str
@@ -101,7 +101,7 @@ _WORKSPACES = """
 
 
 async def has_left_traces(store: "Store", name: str) -> bool:
-    """Return whether any data of a workspace exists. Applications and commands need not register their workspaces."""
+    """Return whether a workspace has any data. Applications and commands need not register their workspaces."""
     return bool(
         await store.value(
             """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.workspace = $1)
@@ -118,7 +118,7 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
     """Return workspaces that are registered, have accounts, or have waiting or recently sent e-mails, sorted by name.
 
-    The result says whether each is registered. The query jumps along the index from name to name, so the number of users
+    The result tells whether each is registered. The query skips from name to name in the index, so the number of users
     does not matter.
     """
     rows = await store.fetch(
@@ -243,7 +243,7 @@ async def enter(store: "Store", key_id: str, secret: str) -> Entry:
 
 
 async def keys_that_open(store: "Store", key_ids: Collection[str]) -> set[str]:
-    """Return the given keys that `enter` would accept. Does not count a request."""
+    """Return those of the given keys that `enter` would accept. This does not count as a request."""
     sql = """SELECT k.id FROM fairpost.api_keys k JOIN fairpost.workspaces w ON w.name = k.workspace
              WHERE k.id = ANY ($1) AND k.revoked_at IS NULL AND w.suspended_at IS NULL
                  AND (k.expires_at IS NULL OR k.expires_at > coalesce($2, clock_timestamp()))"""
@@ -306,7 +306,7 @@ async def put_health(store: "Store", workspace: str, domain: str, findings: Sequ
 async def health(
     store: "Store", *, workspace: str | None = None
 ) -> list[tuple[str, str, list[Mapping[str, Any]], datetime]]:
-    """Return workspace and domain, with the findings and the time of the last check."""
+    """Return each workspace and domain, with the findings and the time of the last check."""
     rows = await store.fetch(
         """SELECT h.workspace, h.domain, h.findings, h.at FROM fairpost.domain_health h
            WHERE $1::text IS NULL OR h.workspace = $1 ORDER BY h.workspace, h.domain""",
@@ -316,7 +316,9 @@ async def health(
 
 
 async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Return the bad findings of the last check for each domain, or for its nearest parent that the workspace has."""
+    """Return the bad findings of the last check for each domain or, if it was not checked, for its nearest parent that
+    was.
+    """
     rows = await store.fetch(
         """SELECT DISTINCT ON (w.domain) d.domain, d.findings FROM unnest($2::text[]) w(domain)
            JOIN fairpost.domain_health d ON d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain)
@@ -330,7 +332,7 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
 
 
 async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
-    """Return the given domains that were never checked and have no parent domain that was checked."""
+    """Return the given domains that have never been checked, and whose parent domains have not been checked either."""
     rows = await store.fetch(
         """SELECT w.domain FROM unnest($2::text[]) w(domain) WHERE NOT EXISTS (
                SELECT FROM fairpost.domain_health d WHERE d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain))
@@ -402,7 +404,7 @@ async def route_for(
 
 
 async def may_be_from(store: "Store", workspace: str, route: str, address: str | None) -> bool:
-    """Return whether mail from this address may go out through a stored route.
+    """Return whether mail from this address may be sent through a stored route.
 
     If the address is None, the mail names no sender and uses the account's own address.
     """
@@ -437,7 +439,9 @@ async def write_audit(
 
 
 async def invitations_sent(store: "Store", workspace: str, address: str) -> tuple[int, int]:
-    """Return the number of invitations sent by e-mail: to all in the past day, and to this address in the past hour."""
+    """Return the number of invitations sent by e-mail: to all addresses in the past day, and to this address in the
+    past hour.
+    """
     row = await store.row(
         """SELECT count(*) AS n, count(*) FILTER (WHERE a.subject = $2 AND a.at > coalesce($3, clock_timestamp()) - interval '1 hour') AS same FROM fairpost.audit a
            WHERE a.workspace = $1 AND a.action IN ('member.invite', 'member.reset') AND a.detail ->> 'sent' IS DISTINCT FROM 'false' AND a.at > coalesce($3, clock_timestamp()) - interval '1 day'""",

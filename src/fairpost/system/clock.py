@@ -1,6 +1,6 @@
 """The only module that reads clocks. All other code receives the time as an argument.
 
-Waiting and scheduling do not belong here. A simulation stops the clock and moves it manually.
+Waiting and scheduling do not belong here. A simulation can stop the clock and move it manually.
 """
 
 import time
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-# On Linux, CLOCK_MONOTONIC stops while a laptop sleeps, but leases and deadlines must continue.
+# On Linux, CLOCK_MONOTONIC stops while a laptop sleeps, but leases and deadlines must not.
 _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that stands still unless it is moved."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -31,9 +31,7 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Return the seconds since some fixed moment. They never decrease, and include the time while the machine is
-    suspended.
-    """
+    """Return the seconds since some fixed moment. They never decrease, and continue while the machine is suspended."""
     return _manual.now.timestamp() if _manual else steady()
 
 

@@ -1,11 +1,10 @@
-"""Points at which a process can be made to die, so that tests can kill it exactly there. They are only active if an
-environment variable is set.
+"""Named points at which tests can kill a process. They are only active if an environment variable is set.
 
-With FAIRPOST_FAILPOINT=name or name:nth, the process sends itself SIGKILL at the nth pass. With
-FAIRPOST_FAILPOINT_FILE=path, a process must first rename this file to path.fired, which is atomic. So only one process
-dies, and its replacement does not. With only the file and no name, a process dies at the point that the file names, so
-that the point can be chosen while the process runs. The variables are read once, when the process starts; its forks
-inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
+With `FAIRPOST_FAILPOINT=name` or `name:nth`, the process sends itself SIGKILL the nth time it passes the point. With
+`FAIRPOST_FAILPOINT_FILE=path`, a process must first rename this file to `path.fired`. Because renaming is atomic, only
+one process dies, and its replacement survives. With only the file and no name, a process dies at the point named in the
+file, so that the point can be chosen while the process runs. The variables are read once, when the process starts; its
+forks inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
 """
 
 import os

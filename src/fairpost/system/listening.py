@@ -1,4 +1,4 @@
-"""A listening socket, created before the server that uses it."""
+"""Opens a listening socket before the server that uses it starts."""
 
 import socket
 

@@ -1,7 +1,7 @@
 """Facts about the machine: its name, the current boot, and whether a folder can be trusted.
 
-A process needs them before it trusts a file left by another process: the folder must be private and managed by this
-kernel alone.
+A process checks these facts before it trusts a file left by another process: the folder must be private and managed by
+this kernel alone.
 """
 
 import os
@@ -15,8 +15,8 @@ from pathlib import Path
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MOUNTS = Path("/proc/self/mountinfo")
 
-# File systems that this kernel manages, with locks and mapped pages shared by all of its processes. A block that was
-# allocated once can be written again, so a store into mapped memory cannot fail because the disk is full.
+# File systems that this kernel manages, so that all of its processes share locks and mapped pages. Once a block is
+# allocated, it can be written again, so writing to mapped memory cannot fail because the disk is full.
 LOCAL = frozenset({"tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "overlay"})
 
 
@@ -28,7 +28,7 @@ def full_name() -> str:
 
 
 def boot_id() -> bytes | None:
-    """Return an ID that changes with each start of the machine, or None if the system does not provide one."""
+    """Return an ID that changes each time the machine starts, or None if the system does not provide one."""
     try:
         return bytes.fromhex(BOOT_ID.read_text().strip().replace("-", ""))
     except (OSError, ValueError):

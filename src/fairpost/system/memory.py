@@ -1,4 +1,4 @@
-"""Small notes that are only for this machine, one JSON file each. The caller defines their meaning."""
+"""Small notes that never leave this machine, one JSON file each. The caller defines their meaning."""
 
 import json
 import os
@@ -12,13 +12,13 @@ NOTES_MAX = 1_000
 
 
 def read_notes(folder: Path) -> dict[str, Any]:
-    """Return all notes by name. Files that are not notes (incomplete, or of another owner) are left out."""
+    """Return all notes by name. Files that are not valid notes (incomplete, or owned by another user) are left out."""
     paths = sorted(folder.glob("*.json"))[:NOTES_MAX] if folder.is_dir() else []
     return {path.stem: note for path in paths if (note := _read(path)) is not None}
 
 
 def write_note(folder: Path, name: str, note: Mapping[str, Any]) -> None:
-    """Write a note completely or not at all. On return, it is on the disk, and only its owner can read it."""
+    """Write a note completely or not at all. On return, the note is on the disk, and only its owner can read it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     spare = folder / f".{name}.{token_hex(8)}"
     file = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""An increasing pause between attempts, for everything that retries automatically."""
+"""An increasing pause between attempts, for anything that retries automatically."""
 
 FIRST_S = 0.25
 LONGEST_S = 15.0

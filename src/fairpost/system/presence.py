@@ -1,7 +1,7 @@
-"""Proof that every process of a program is gone: a lock on a file that all of them hold.
+"""Proof that all processes of a program are gone: they share a lock on a file.
 
-The lock belongs to the open file, which forks share: the system releases it when the last process that has it is gone,
-no matter how this process ended. A process that gets the lock can be sure that none of them is alive.
+The lock belongs to the open file, which forks inherit. The system releases the lock when the last of these processes
+ends, no matter how. Another process that gets the lock can be sure that none of them is alive.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ _UNBORN = ".new"
 
 
 class Presence:
-    """A presence. It is announced before the first fork, and withdrawn at an orderly end."""
+    """The presence of one program, announced before the first fork and withdrawn when the program exits normally."""
 
     def __init__(self, file: Path, fd: int) -> None:
         self._file = file

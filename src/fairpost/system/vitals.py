@@ -1,4 +1,4 @@
-"""Resources used by processes, from /proc on Linux. Not available elsewhere."""
+"""Resources used by processes, read from /proc. Only available on Linux."""
 
 import os
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ class Vitals:
 
 
 def vitals_of(pids: Iterable[int], *, proc: Path = Path("/proc")) -> Vitals | None:
-    """Return the total of these processes, without those that have ended, or None if it is not available."""
+    """Return the total for these processes, or None if it is not available. Processes that have ended are not counted."""
     if not (proc / "self" / "stat").exists():
         return None
     found = [of_one for pid in pids if (of_one := _of_one(proc / str(pid) / "stat")) is not None]

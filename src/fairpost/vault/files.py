@@ -55,7 +55,7 @@ def keep_as(path: Path, other: Path) -> None:
     spare = _spare(path)
     os.link(path, spare)
     os.replace(spare, other)
-    spare.unlink(missing_ok=True)  # renaming a file to another name of the same file does nothing
+    spare.unlink(missing_ok=True)  # renaming a file to another of its own names does nothing
     _sync(path.parent)
 
 
@@ -89,7 +89,7 @@ def _spare(path: Path) -> Path:
 
 
 def _hand_to_owner(file: int, folder: Path) -> None:
-    """Give the file to the folder's owner: if root creates it in a user's folder, the user must have access."""
+    """Give the file to the folder's owner: if root creates it in a user's folder, the user must be able to access it."""
     if os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(file, owner.st_uid, owner.st_gid)

@@ -56,7 +56,7 @@ class Keyring:
 
     @contextmanager
     def rotating(self) -> Iterator[None]:
-        """Allow only one rotation at a time per home. The lock is released when the process ends, no matter how.
+        """Allow only one rotation at a time per home. The lock is released when the process ends, however it ends.
 
         A key from the environment needs no lock, because no file is moved.
         """

@@ -72,7 +72,7 @@ async def write_sealed(
 async def rotate(store: SecretStore, vault: Vault, *, drop_unreadable: bool = False) -> Rotation | None:
     """Seal everything with the next key in one commit. The key replaces the old one only after this commit.
 
-    Returns None if there is no key and no secret yet.
+    Return None if there is no key and no secret yet.
     """
     ring = vault.keyring
     with ring.rotating():
@@ -120,7 +120,7 @@ def _open(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None
 
 
 def _open_readable(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None]:
-    """Open the secrets. The result is None for a secret that no key opens.
+    """Open the secrets. A secret that no key opens becomes None.
 
     A key that exists but cannot be read is a different problem, which stops the rotation.
     """

@@ -1,7 +1,7 @@
-"""Seal secrets and open them again, with AES-256-GCM. Each is bound to its account or DKIM key.
+"""Seal secrets and open them again, with AES-256-GCM. Each secret is bound to its account, DKIM key or webhook.
 
 A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. A secret that cannot be opened raises a VaultError.
-The operator must solve this; the account and its server may be fine.
+Only the operator can solve this; the account and its server may be fine.
 """
 
 import os
@@ -65,8 +65,8 @@ class Vault:
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
-        """Return the key to seal with while these keys are in use. A single key seals everything, so that all secrets
-        can be opened or none.
+        """Return the key to seal with while these keys are in use. A single key seals everything, so that either all
+        secrets can be opened or none.
         """
         missing = sorted(key_id for key_id in in_use if self.keyring.find(key_id) is None)
         if missing:

@@ -1,14 +1,14 @@
--- Decides when two addresses are the same, in the same way in every database, regardless of its locale.
+-- Decides when two addresses are the same. The result is the same in every database, regardless of its locale.
 
--- Normalizes an address: converts letters of any script to one case, and the domain to its DNS form (müller.example becomes xn--mller-kva.example).
--- ASCII addresses, by far the most common, cost no more than lower().
+-- Normalizes an address: converts letters of any script to a single case, and the domain to its DNS form (müller.example becomes
+-- xn--mller-kva.example). For ASCII addresses, by far the most common, this costs no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_address(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(address) = length(address) THEN lower(address COLLATE "C") COLLATE "default"
                 ELSE fairpost.normalize_letters(address) END
 $$;
 
--- Normalizes an address with letters beyond ASCII. Text without an @ is treated like the part before it.
+-- Normalizes an address with letters beyond ASCII. Text without an @ is treated like the part before the @.
 CREATE OR REPLACE FUNCTION fairpost.normalize_letters(address text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -20,8 +20,8 @@ BEGIN
     RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
--- Two letters are the same if some language treats them as cases of one letter: σ and ς, because both have the capital Σ; and i, ı, I and İ, because
--- in Turkish the capital of i is İ and the capital of ı is I. It is better to send one e-mail too few than to write to a person who opted out.
+-- Two letters are the same if any language treats them as cases of one letter: σ and ς, because both have the capital Σ; and i, ı, I and İ, because
+-- in Turkish the capital of i is İ and the capital of ı is I. It is better to send one e-mail too few than to send one to a person who opted out.
 CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -31,7 +31,7 @@ BEGIN
     RETURN normalize(replace(translate(fairpost.small_letters(normalize(part, NFD)), 'ıς', 'iσ'), U&'i\0307', 'i'), NFC);
 END $$;
 
--- Maps a domain as in UTS 46 and writes it as in IDNA 2008: variants of a letter become that letter, and invisible characters are removed.
+-- Maps a domain according to UTS 46 and encodes it according to IDNA 2008: variants of a letter become that letter, and invisible characters are removed.
 CREATE OR REPLACE FUNCTION fairpost.normalize_domain(domain text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -100,8 +100,9 @@ BEGIN
     RETURN encoded;
 END $$;
 
--- Removes case by the simple folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form (NFD, NFKD): for letters
--- with accents, only the letters are listed. `translate` searches all of them for each letter, so it is only called for text in one of their scripts.
+-- Removes differences of case with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form
+-- (NFD, NFKD): for letters with accents, only the letters are listed. For each letter, `translate` searches the whole list, so it is only called for
+-- text in one of the scripts on the list.
 CREATE OR REPLACE FUNCTION fairpost.small_letters(written text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN written !~ '[\u00b5-\u02ff\u0345\u0370-\u058f\u10a0-\u10ff\u13f0-\u13ff\u1c80-\u1cbf\u1e9e\u1efa-\u1eff\u2132\u2160-\u2188\u24b6-\u24cf\u2c00-\u2cff\ua640-\ua7ff\uab70-\uabbf\uff21-\uff3a\U00010400-\U0001e9ff]' THEN lower(written COLLATE "C") COLLATE "default"
@@ -128,8 +129,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         '𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃' || 'ι') END   -- the iota subscript is an iota
 $$;
 
--- The marks by which e-mails to an address are found: one for the first recipient, who is usually the only one, and one for all recipients. Each mark
--- exists globally and for this workspace. Two addresses may have the same mark. Indexes use these functions, so a change of their results needs a REINDEX.
+-- The marks used to find e-mails to an address: one for the first recipient, who is usually the only one, and one for all recipients. Each mark exists
+-- once for all workspaces and once for this workspace. Two addresses may have the same mark. Indexes use these functions, so changing their results
+-- requires a REINDEX.
 CREATE OR REPLACE FUNCTION fairpost.address_mark(recipients jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtext(fairpost.normalize_address(recipients #>> '{0,address}'))

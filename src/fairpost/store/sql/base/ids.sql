@@ -4,14 +4,14 @@ LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
 $$;
 
--- Returns the smallest id that can be created at a moment.
+-- Returns the smallest id that can be created at this moment.
 CREATE OR REPLACE FUNCTION fairpost.first_id_at(moment timestamptz) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
 $$;
 
--- Returns the leaf of an e-mail, computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is attached.
--- Older mail, from before users had a home, was hashed without the first word and keeps its own leaves until they are empty.
+-- Returns the leaf of an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
+-- attached. Mail from before users had homes was hashed without the word 'home', and keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
@@ -20,7 +20,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         concat_ws(E'\x1f', 'home', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
 $$;
 
--- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces: a caller's key that looks like a campaign's is hashed
+-- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces: a caller's key that looks like a campaign key is hashed
 -- differently.
 CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
@@ -46,7 +46,7 @@ BEGIN
                                   OR EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email AND e.campaign_id IS NULL));
 END $$;
 
--- Returns the fingerprint of a request, which is compared with that of the first request with the same key.
+-- Returns the fingerprint of a request, to compare with that of the first request with the same key.
 CREATE OR REPLACE FUNCTION fairpost.fingerprint(request jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ('x' || substr(encode(sha256(convert_to((jsonb_strip_nulls(request) - 'idempotency_key')::text, 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint

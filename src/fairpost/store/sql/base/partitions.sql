@@ -1,6 +1,6 @@
--- Creates the monthly partitions of history for this month and the next two, and the daily ones of events. Idempotent. Rows outside every month go to
--- the default partition and are never refused. When their month is created, they are moved to it. A partition is created separately and then
--- attached, so that only users of the default partition have to wait.
+-- Creates the monthly partitions of history for this month and the next two, and the daily partitions of events. Idempotent. Rows outside these
+-- months are never refused: they go to the default partition, and are moved when their month is created. A partition is created as a separate table
+-- and then attached, so that only users of the default partition have to wait.
 CREATE OR REPLACE FUNCTION fairpost.make_partitions(p_now timestamptz DEFAULT clock_timestamp()) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET client_min_messages = warning AS $$
 DECLARE
@@ -29,7 +29,7 @@ BEGIN
     PERFORM fairpost.make_event_days(p_now);
 END $$;
 
--- Does the same while engines are working. If a table is locked for longer than this limit, the caller tries again later.
+-- Does the same as make_partitions while engines are working. If a table stays locked for longer than the limit set here, the caller tries again later.
 CREATE OR REPLACE FUNCTION fairpost.prepare_months(p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 BEGIN
@@ -42,7 +42,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575542
 $$;
 
--- Returns the tables that are partitioned by month, and the id column that decides the month of a row.
+-- Returns the tables that are partitioned by month, each with the id column that determines the month of a row.
 CREATE OR REPLACE FUNCTION fairpost.history_tables() RETURNS TABLE (name text, key text)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     VALUES ('contents', 'id'), ('attachments', 'content_id'), ('emails', 'id'), ('attempts', 'email_id'), ('labels', 'email_id'), ('tag_marks', 'email_id')

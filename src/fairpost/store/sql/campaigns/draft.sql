@@ -1,7 +1,7 @@
 -- Preparations before a launch.
 
 -- Stores a complete sequence of templates. Returns new, changed or same; `missing NAMES` if templates do not exist; `taken` if a sequence of the other
--- kind (a campaign's own, or a shared one) has the name; `launched NAME` if a campaign already sends the sequence and the call would change it. In the
+-- kind (one campaign's own, or shared) has the name; `launched NAME` if a campaign already sends the sequence and the call would change it. In the
 -- last three cases, nothing is changed.
 DROP FUNCTION IF EXISTS fairpost.put_sequence(text, text, text[], bigint[], timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.put_sequence(
@@ -39,8 +39,9 @@ BEGIN
     RETURN CASE WHEN is_new THEN 'new' ELSE 'changed' END;
 END $$;
 
--- Launches a draft: its steps are fixed, and its mail may be sent. `p_steps`: [{step, template, delay_s, own_subject, subject, text, html, is_template,
--- headers, reply_to}]. `p_zones`: time zones of recipients that have their own stream. Returns null, changing nothing, if it is no longer a draft.
+-- Launches a draft. From then on, its steps are fixed, and its mail may be sent. `p_steps`: [{step, template, delay_s, own_subject, subject, text,
+-- html, is_template, headers, reply_to}]. `p_zones`: the recipients' time zones that have their own streams. Returns null, changing nothing, if the
+-- campaign is no longer a draft.
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
     p_campaign bigint, p_steps jsonb, p_required text[], p_zones text[], p_skip_incomplete boolean, p_by text, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.campaigns
@@ -50,7 +51,7 @@ DECLARE
     c fairpost.campaigns;
 BEGIN
     PERFORM fairpost.require_own_campaign(p_campaign);
-    -- Prevents a schedule from being computed in the meantime, even the workspace's first one.
+    -- Prevents engines from computing a schedule in the meantime, even the workspace's first one.
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     t := coalesce(p_now, clock_timestamp());
     c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, NULL, p_by, p_now);
@@ -73,8 +74,8 @@ BEGIN
     RETURN c;
 END $$;
 
--- Adds a stream for each of these time zones (null is the workspace's own) that has none yet. If there is a window, it stays closed until its open
--- times are computed.
+-- Adds a stream for each of these time zones that has none yet. Null stands for the workspace's own time zone. If there is a sending window, the
+-- stream stays closed until its open times are computed.
 CREATE OR REPLACE FUNCTION fairpost.add_streams(c fairpost.campaigns, p_zones text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

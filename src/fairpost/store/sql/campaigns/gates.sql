@@ -1,14 +1,14 @@
 -- Decides when a campaign's mail may be sent: within the sending window, until the local day's quota is used up. At other times, the stream is closed
--- in the tree, so that its mail is not claimed in vain, until the time stored there.
+-- in the tree until the time stored there, so that engines do not claim mail that they may not send.
 
--- Returns the row of the local day at a moment, if the workspace has a quota. Reads its newest version; see migration 0033.
+-- Returns the quota of the local day at this moment, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Adds to the used part of the day's quota, or subtracts from it. Returns false if there is no such day, or if its quota is used up. Locks the row
--- first, then reads it.
+-- Adds `p_n` to what has been used of the day's quota (negative to refund). Returns false if the day has no quota, or if its quota is used up. Locks
+-- the row first, then reads it.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -24,13 +24,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the first moment, from the given one on, at which the window is open, or null if none is known. Without hours, the window is always open.
+-- Returns the first moment at or after the given one at which the window is open, or null if none is known. Without hours, the window is always open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Returns until when this stream may not send, and the reason as a code with parameters. Null if it may send.
+-- Returns the time before which this stream may not send, and the reason as a code with parameters. Null if the stream may send now.
 DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -65,7 +65,7 @@ BEGIN
     until := nullif(t, p_now);
 END $$;
 
--- Closes or opens the streams of a workspace (or one of them) as required now.
+-- Closes or opens the streams of a workspace (or one of them), whichever applies now.
 CREATE OR REPLACE FUNCTION fairpost.set_gates(p_workspace text, p_stream text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -95,8 +95,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns workspaces with a stream that should be opened (because part of a quota was refunded) or closed. The cost depends on the number of live
--- streams. Each stream is then corrected in a separate commit, so that no transaction holds many locks.
+-- Returns workspaces that have a stream to open (because part of a quota was refunded) or to close. The cost depends on the number of live streams.
+-- The caller then corrects each stream in a separate commit, so that no transaction holds many locks.
 CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -111,21 +111,21 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin; the e-mail's row and the pause are locked. Returns null if the e-mail may begin, and charges it to the quota.
--- Otherwise returns: held (return the e-mail), closed (outside the window, or the quota is used up: close the stream), parked (the prospect is paused,
--- and the e-mail waits until the pause ends), or gone (the prospect no longer exists).
+-- The campaign's part of a begin; the caller has locked the e-mail's row and the pause. If the e-mail may begin, charges it to the quota and returns
+-- null. Otherwise returns: held (return the e-mail), closed (outside the window, or the quota is used up: close the stream), parked (the prospect is
+-- paused, and the e-mail waits until the pause ends), or gone (the prospect no longer exists).
 CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     campaign record;
-    stopped jsonb;   -- the stored rule about the campaign
+    stopped jsonb;   -- why the e-mails to this prospect were stopped
     is_paused boolean;
 BEGIN
     SELECT c.state, s.open, w.daily_max INTO campaign
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
     LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
     WHERE c.id = email.campaign_id;
-    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- the rest of a completed campaign was held and has been released
+    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- e-mails left over in a completed campaign were held and have been released
         RETURN 'held';
     ELSIF NOT campaign.open @> p_now THEN
         RETURN 'closed';
@@ -138,7 +138,7 @@ BEGIN
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',
-            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- claimed at the moment when it was parked
+            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- was parked and claimed at the same moment
         WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
@@ -149,7 +149,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Refunds the quota of the day on which an e-mail began, because the e-mail was not sent.
+-- Refunds an e-mail to the quota of the day on which it was begun, because it was not sent.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
@@ -158,7 +158,7 @@ $$;
 -- Stores a workspace's hours and quotas weeks ahead, computed from revision `p_revision` of the schedule. `p_open`: {timezone: multirange}, with the
 -- workspace's own under ''; null means no window. `p_days`: [{day, starts_at, ends_at, allowed}]; null means no quota. Returns false, changing
 -- nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep their count. For changed days, the
--- e-mails that were sent are counted again.
+-- e-mails already sent are counted again.
 CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -173,9 +173,9 @@ BEGIN
         RETURN false;
     END IF;
     IF p_days IS NOT NULL AND (fairpost.quota_at(p_workspace, coalesce(p_now, clock_timestamp()))).allowed IS NULL THEN
-        PERFORM fairpost.await_begins();   -- sends that began before there was a quota have ended, and are counted
+        PERFORM fairpost.await_begins();   -- by now, sends that began before there was a quota have ended and are counted
     END IF;
-    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- transactions that charge the quota have ended
+    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- by now, transactions that charge the quota have ended
     t := coalesce(p_now, clock_timestamp());
     DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at > t AND NOT EXISTS (
         SELECT FROM jsonb_to_recordset(p_days) d(starts_at timestamptz, ends_at timestamptz) WHERE d.starts_at = q.starts_at AND d.ends_at = q.ends_at);

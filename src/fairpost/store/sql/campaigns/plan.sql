@@ -1,7 +1,7 @@
--- Creates a row and a key for every prospect on a campaign's lists and every step. This is done in batches; each batch is a commit that records the
--- progress. An interrupted, repeated or concurrent run completes the planning without duplicates. Nested loops are disabled, because the planner
--- cannot estimate the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out`
--- are the prospects that lack a field required by the templates.
+-- Creates a row and a key for each step, for every prospect on a campaign's lists. Works in batches, each in a commit that records the progress.
+-- Interrupted, repeated or concurrent runs complete the planning without duplicates. Nested loops are disabled, because the planner cannot estimate
+-- the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out` is the number
+-- of prospects that lack a field required by the templates.
 CREATE OR REPLACE FUNCTION fairpost.plan_batch(
     p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT done boolean, OUT prospects integer, OUT scheduled integer, OUT skipped integer, OUT left_out bigint[]
@@ -30,9 +30,9 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- The end of a prospect's pause waits for this transaction, or this transaction sees that the pause has ended.
+    -- Either the end of a prospect's pause waits for this transaction, or this transaction sees that the pause has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- If an e-mail was cancelled with another campaign before it began, its key can be used by this campaign.
+    -- If an e-mail was cancelled with another campaign before it was begun, this campaign can use its key.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;
@@ -108,7 +108,7 @@ LANGUAGE sql SET enable_nestloop = on AS $$
     UPDATE fairpost.emails e SET idempotency_key = NULL FROM unbegun u WHERE e.prospect_id = u.prospect_id AND e.campaign_id = u.campaign_id
 $$;
 
--- Returns whether one of these fields is absent or blank. The usual case, in which no field is absent or blank, is checked first because this is fast.
+-- Returns whether one of these fields is absent or blank. The usual case (none is) is checked first, because that is fast.
 CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN fields ?& required AND NOT fields @? '$.* ? (@ == null || @ like_regex "^\\s*$")' THEN false ELSE fairpost.lacks_one(fields, required) END

@@ -1,10 +1,10 @@
--- The progress of campaigns, counted periodically by an engine, and stored as a few hundred points per campaign.
+-- The progress of campaigns. Engines count it periodically and store it as a few hundred points per campaign.
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
--- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; a second process does nothing. Returns the number
--- of campaigns counted. A running campaign is counted every minute, or less often if counting takes long, so that at most 1 % of the time is spent on
--- it. An inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once more.
+-- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; calls by others do nothing. Returns the number of
+-- campaigns counted. A running campaign is counted every minute, or less often if counting is slow, so that at most 1 % of the time is spent on it. An
+-- inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once more.
 CREATE OR REPLACE FUNCTION fairpost.count_campaigns(p_seconds_max double precision DEFAULT 1, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -28,8 +28,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Counts a campaign's e-mails. A single statement counts queue and history together, so that an e-mail that moves from one to the other in the
--- meantime is counted once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
+-- Counts a campaign's e-mails. Counts queue and history in a single statement, so that an e-mail that moves from one to the other in the meantime is
+-- counted once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -72,7 +72,7 @@ BEGIN
     after.finished_at := c.finished_at;
     SELECT n.sent, n.missed, n.waiting, n.steps, n.accounts INTO after.sent, after.missed, after.waiting, after.steps, after.accounts
     FROM fairpost.standing_of(c.id, after.at) n;
-    after.sent := greatest(after.sent, before.sent);   -- e-mails no longer in history still count as sent
+    after.sent := greatest(after.sent, before.sent);   -- e-mails that were dropped from history still count as sent
     is_over := c.finished_at IS NOT NULL;
     after.next_at := after.at + greatest(CASE WHEN c.state = 'running' THEN interval '1 minute' ELSE interval '10 minutes' END, 100 * (clock_timestamp() - begun_at));
     IF is_over AND after.waiting = 0 THEN
@@ -85,8 +85,8 @@ BEGIN
     PERFORM fairpost.draw_course(c, before, after, is_over);
 END $$;
 
--- Adds a point if the counts have changed and the last point is old enough. Also marks the end of an idle period before it, so that a night without
--- sending does not look like slow sending.
+-- Adds a point if the counts have changed and the last point is old enough. Also marks the end of any idle period before the point, so that a night
+-- without sending does not look like slow sending.
 CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -107,7 +107,8 @@ BEGIN
     END IF;
 END $$;
 
--- If there are more than 600 points, keeps only every other span, and from then on adds points half as often. The first and last points are kept.
+-- If there are more than 600 points, keeps one per time span of twice the length, and from then on adds points half as often. The first and last
+-- points are kept.
 CREATE OR REPLACE FUNCTION fairpost.thin_course(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The life cycle of a campaign. Every transition names the state it starts from, so that two identical requests take effect once.
+-- The life cycle of a campaign. Every transition names the state it starts from, so that of two identical requests, only one takes effect.
 
 -- Holds or releases a campaign's mail in the tree, regardless of its schedule.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
@@ -41,7 +41,7 @@ BEGIN
     RETURN after;
 END $$;
 
--- After the commit, no e-mail of the campaign begins. Sends in progress finish. `p_reason` is the caller's own text.
+-- Pauses a campaign. After the commit, none of its e-mails is begun. Sends in progress finish. `p_reason` is the caller's own text.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -68,8 +68,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- No e-mail of the campaign begins from now on; an engine then removes the rows, regardless of their number. A completed campaign can be cancelled as
--- long as it still has e-mails in the queue.
+-- Cancels a campaign. From now on, none of its e-mails is begun; an engine then removes the rows, however many there are. A completed campaign can be
+-- cancelled as long as it still has e-mails in the queue.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -85,7 +85,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true if only claimed e-mails are left, which remain until their
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left; these remain until their
 -- workers have finished.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -100,8 +100,8 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- Finished all at once. Next steps need no update, because they are removed as well, for the same reason.
-    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- they belong to a campaign that is over, so no step follows them
+    -- Finishes all of them at once. Next steps need no update, because they are removed as well, with the same reason.
+    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- their campaign is over, so no step follows them
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
     END IF;
@@ -110,7 +110,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Deletes the stored rules about its streams, because none of its e-mails is waiting any more.
+-- Deletes the rules about the campaign's streams, because none of its e-mails is waiting any more.
 CREATE OR REPLACE FUNCTION fairpost.forget_gates(p_campaign bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -129,8 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Marks that the campaign cannot continue until a person acts. Its mail is held, because it would otherwise be claimed in vain repeatedly. Returns
--- null if the campaign was not running.
+-- Marks that the campaign cannot continue until a person acts. Holds its mail, because engines would otherwise claim it again and again without being
+-- able to send it. Returns null if the campaign was not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -143,9 +143,9 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Changes the state of campaigns that are due for a transition: scheduled campaigns at their start time, running campaigns that have no e-mail left
--- that could proceed or no account left to send it, and completed campaigns with e-mails that can proceed again. The cost depends on the number of
--- live campaigns. Returns the campaigns that changed.
+-- Changes the state of campaigns that are due for a transition: scheduled campaigns at their start time, running campaigns that have no e-mail that
+-- could proceed or no account to send it, and completed campaigns with e-mails that can proceed again. The cost depends on the number of live
+-- campaigns. Returns the campaigns that changed.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -156,8 +156,8 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that others have locked are left for the next
-    -- call, so there are no deadlocks.
+    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are left
+    -- for the next call, so that there are no deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t
@@ -188,8 +188,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns whether any of its e-mails will proceed without intervention. These are all its e-mails except those that are in doubt and held, those that
--- wait for such an e-mail, and those that wait for a paused prospect.
+-- Returns whether any of the campaign's e-mails will proceed without intervention. E-mails do, unless they are in doubt and held, wait for such an
+-- e-mail, or wait for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     -- Starts at the end of the index, because entries of deleted rows are at its beginning.
@@ -197,10 +197,10 @@ LANGUAGE sql STABLE AS $$
             ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;
 
--- Returns whether there is an account that may send the campaign, or the rest of it.
+-- Returns whether there is an account that may send what is left of the campaign.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- ORDER BY, because no index contains the pool, and an index in this order avoids a sequential scan
+    -- ORDER BY makes the planner use an index in this order instead of a sequential scan; no index contains the pool
     SELECT (SELECT true FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name) ORDER BY a.id LIMIT 1) IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND left(q.route, 1) = '@'
                    AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(q.route, 2) LIMIT 1))

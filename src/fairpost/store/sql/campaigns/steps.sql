@@ -1,4 +1,4 @@
--- From one step to the next: determines when the follow-up of an e-mail is due, or cancels it.
+-- The transition from one step to the next: determines when the follow-up of an e-mail is due, or cancels the follow-up.
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
@@ -52,7 +52,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. An e-mail that is being sent
--- is completed, but not retried. Returns the number of e-mails cancelled immediately.
+-- is not interrupted, but is not retried either. Returns the number of e-mails cancelled immediately.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Cancels the waiting e-mails to a prospect, for one campaign or (null) for all campaigns. Returns the number of e-mails.
+-- Cancels the waiting e-mails to a prospect, for one campaign or (null) for all campaigns. Returns the number of e-mails cancelled.
 DROP FUNCTION IF EXISTS fairpost.cancel_prospect(bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -80,8 +80,8 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- Locked in the order of the steps, because a transaction that ends an e-mail locks the next step. Then cancelled with the last step first,
-    -- because cancelling an earlier step would cancel the later ones with another reason.
+    -- Locked in the order of the steps, because a transaction that ends an e-mail locks the next step. Then the last step is cancelled first, because
+    -- cancelling an earlier step would cancel the later ones for a different reason.
     PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
     ORDER BY q.step, q.id FOR UPDATE;
     FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 -- Removes prospects from all lists permanently, and cancels the e-mails that are waiting for them. The prospects are locked first, in the same order as
--- by a pause.
+-- for a pause.
 CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -105,7 +105,8 @@ BEGIN
 END $$;
 
 -- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode, from reading the pause to the commit. Ending the
--- pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. Prospects share 64 locks, so that a batch of thousands holds few.
+-- pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so that a batch of thousands of
+-- prospects holds only a few.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666
@@ -120,7 +121,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect: its waiting e-mails also wait until the pause ends. No e-mail is cancelled, and none is repeated.
+-- Pauses a prospect: its waiting e-mails now also wait until the pause ends. No e-mail is cancelled or sent twice.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -136,7 +137,7 @@ BEGIN
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.due_at < 'infinity' ORDER BY q.id FOR UPDATE SKIP LOCKED);
         UPDATE fairpost.queue q SET parked_due = q.due_at, due_at = 'infinity' WHERE q.id = ANY (moved);
     ELSE
-        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- transactions that were parking e-mails have ended
+        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- by now, transactions that were parking e-mails have ended
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.step, q.id FOR UPDATE);
         UPDATE fairpost.queue q SET due_at = q.parked_due, parked_due = NULL WHERE q.id = ANY (moved);
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)

@@ -28,7 +28,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_
     SELECT coalesce((SELECT t.turn || '.' || t.last_id FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1), '0.0')
 $$;
 
--- Returns a cursor before the `p_n` newest events, or a little earlier.
+-- Returns a cursor before the newest `p_n` events, or slightly more of them.
 CREATE OR REPLACE FUNCTION fairpost.events_tail(p_n integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT x.turn || '.' || x.id
@@ -40,8 +40,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 
 -- Returns the positions of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there
--- are enough events, so a workspace reads only its own events and one index entry per turn. The functions that compare transactions are not indexed, so
--- that only outbox_by_workspace can be used.
+-- are enough events, so that a workspace only reads its own events and one index entry per turn. The conditions on transactions are written so that only
+-- the index outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
 RETURNS TABLE (turn bigint, event fairpost.outbox)
 LANGUAGE plpgsql STABLE AS $$
@@ -79,8 +79,8 @@ BEGIN
 END $$;
 
 -- Returns the next events after a cursor or, without a cursor, from the oldest event that is kept. Continue after the cursor of the last row; this row
--- has no id if there are no more events. `p_workspace` defaults to the session's own workspace, and for the operator to all. `p_kinds` restricts the
--- result to these types.
+-- has no id if there are no more events. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces. `p_kinds`
+-- restricts the result to these types.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
     p_after text DEFAULT NULL, p_max integer DEFAULT 100, p_workspace text DEFAULT NULL, p_kinds text[] DEFAULT NULL
 ) RETURNS TABLE (
@@ -94,8 +94,8 @@ DECLARE
     turns_max CONSTANT integer := 1000;
     whose CONSTANT text := coalesce(p_workspace, fairpost.tenant(), CASE WHEN fairpost.spoken_for() IS NOT NULL THEN fairpost.own_workspace(fairpost.spoken_for()) END);
     most CONSTANT integer := least(greatest(p_max, 1), 1000);
-    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- other workspaces' events are not read
-    is_bound CONSTANT boolean := fairpost.is_bound();   -- in this case, names of other workspaces' accounts are hidden
+    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- large for one workspace, because the events of others are not read
+    is_bound CONSTANT boolean := fairpost.is_bound();   -- whether to hide the names of other workspaces' accounts
     place record;
     turns bigint[];
     found integer;

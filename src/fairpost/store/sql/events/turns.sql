@@ -1,23 +1,23 @@
--- Puts events in commit order. Events of a transaction that commits late get their positions after its commit, and delay no other events.
+-- Puts events in commit order. If a transaction commits late, its events get their positions after the commit and do not delay other events.
 --
--- A turn is a snapshot with the events that the previous turn did not see, from transactions that began or ended since. These events are found by
--- the index outbox_new, and their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change waited for the
--- first and got its id afterwards.
+-- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions have begun or ended since then. The
+-- index outbox_new finds these events; their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
+-- waited for the first and got its id afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575543
 $$;
 
--- Adds a turn and returns its number of events, or null if another transaction is adding one. Nothing is written if there is no new event. Call this
--- function in a separate transaction, because other callers wait until it ends. Many events become several turns, each with a range of ids, so that a
--- reader of a page reads only that page.
+-- Adds a turn and returns its number of events, or null if another transaction is adding one. Writes nothing if there are no new events. Call this
+-- function in a separate transaction, because other callers wait until it ends. If there are many events, they become several turns, each with a
+-- range of ids, so that reading one page does not read the others.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     turn_max CONSTANT integer := 1000;
     before fairpost.event_turns;
-    series_floor bigint;   -- events up to here belong to older series, so their transaction ids cannot be compared
+    series_floor bigint;   -- events up to here belong to an older series, so their transaction ids cannot be compared
     snapshot pg_snapshot;
     begins xid8;
     ended xid8[];
@@ -39,7 +39,7 @@ BEGIN
     ended := ARRAY(
         SELECT x.xid FROM (SELECT pg_snapshot_xip(before.snap) AS xid UNION SELECT before.taken_by WHERE before.n = 0) x
         WHERE x.xid < begins AND pg_visible_in_snapshot(x.xid, snapshot) AND EXISTS (SELECT FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id > series_floor));
-    PERFORM set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';   -- a commit to disk, because events that were read must not be lost
+    PERFORM set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';   -- waits for the disk, because events that were read must not be lost
     WITH news AS (
         SELECT o.id, o.at FROM fairpost.outbox o
         WHERE o.xid >= begins AND o.xid < pg_snapshot_xmax(snapshot) AND pg_visible_in_snapshot(o.xid, snapshot) AND o.id > series_floor
@@ -55,8 +55,9 @@ BEGIN
     RETURN taken;
 END $$;
 
--- Begins a new series of turns; a cursor from a lost period continues at its start. `p_is_restored` means that transaction ids start again, so the ids
--- of stored events and snapshots cannot be compared with new ones. Events that have a turn keep it, and all others are reported as of now.
+-- Begins a new series of turns. Cursors from a lost period continue at the start of the series. `p_is_restored` means that transaction ids start
+-- again, so that those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it; all others get a turn in the
+-- new series.
 CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE

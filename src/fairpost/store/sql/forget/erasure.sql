@@ -1,6 +1,6 @@
 -- Erases a person's data, but keeps data of other people in the same rows. `p_workspace` null means all workspaces.
 
--- Returns whether an e-mail was for this person. Most e-mails have a single recipient.
+-- Returns whether an e-mail was sent to this person. Most e-mails have a single recipient.
 CREATE OR REPLACE FUNCTION fairpost.is_for(recipients jsonb, folded text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(recipients #>> '{0,address}') = folded
@@ -17,7 +17,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT a.address FROM unnest(addresses) WITH ORDINALITY a(address, place) WHERE fairpost.normalize_address(a.address) <> folded ORDER BY a.place)
 $$;
 
--- Finds these addresses in any text, including links and JSON. For ann@example.com, it finds neither joann@example.com nor ann@example.com.au.
+-- Returns a pattern that finds these addresses in any text, including links and JSON. The pattern for ann@example.com finds neither joann@example.com
+-- nor ann@example.com.au.
 CREATE OR REPLACE FUNCTION fairpost.address_pattern(addresses text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '(?<![[:alnum:]._+-])(?:' || string_agg(DISTINCT regexp_replace(form, '([][^$*.+?(){}|\\])', '\\\1', 'g'), '|') || ')(?![[:alnum:]-]|\.[[:alnum:]])'
@@ -84,8 +85,8 @@ BEGIN
 END $$;
 
 -- Handles a batch of e-mails waiting for the person, after the id `p_after`. Without other recipients, they are cancelled. Otherwise the person is
--- removed, and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged and returned as `in_hand`. Continue after `last`; if
--- it is null, there are no more e-mails.
+-- removed from the recipients, and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged and returned as `in_hand`.
+-- Continue after `last`; if it is null, there are no more e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
     p_workspace text, p_address text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 500, p_now timestamptz DEFAULT NULL,
     OUT cancelled integer, OUT taken_out integer, OUT in_hand bigint[], OUT last bigint
@@ -133,18 +134,18 @@ BEGIN
     PERFORM fairpost.erase_attempts(email.id, folded, pattern);
     PERFORM fairpost.erase_labels(email.id, false, pattern);
     PERFORM fairpost.erase_outbox_of_email(email.id, folded, pattern);
-    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- receivers may quote the address
+    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- servers may have quoted the address in their replies
     PERFORM fairpost.erase_content(email.id, email.content_id, false, pattern);
 END $$;
 
--- Returns the forms in which this person's address is written among the recipients.
+-- Returns the forms in which this person's address appears among the recipients.
 CREATE OR REPLACE FUNCTION fairpost.written_forms(recipients jsonb, folded text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
--- Erases the person from finished e-mails. If an e-mail was to this person alone, only its existence, time, account and outcome are kept. Returns the
--- number of e-mails.
+-- Erases the person from finished e-mails. If an e-mail was sent to this person alone, only its existence, time, account and outcome are kept.
+-- Returns the number of e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -174,7 +175,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Erases servers' replies about the person. Code and outcome are kept.
+-- Erases what servers replied about the person. The code and the outcome are kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_attempts(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.normalize_address(r.key) <> folded)
@@ -182,7 +183,7 @@ LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
--- Erases the content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content shared by id is kept.
+-- Erases the content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content that several e-mails share is kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_content(p_email bigint, p_content bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -204,7 +205,8 @@ BEGIN
     UPDATE fairpost.attachments a SET filename = fairpost.without(a.filename, pattern) WHERE a.content_id = p_content AND a.filename ~* pattern;
 END $$;
 
--- Erases the address in a batch of events and, for all workspaces, in accounts' reasons. Continue after `last`; if it is null, there are no more events.
+-- Erases the address from a batch of events and, for all workspaces, from the status reasons of accounts. Continue after `last`; if it is null, there
+-- are no more events.
 CREATE OR REPLACE FUNCTION fairpost.erase_events(
     p_workspace text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 50000, OUT erased integer, OUT last bigint
 )

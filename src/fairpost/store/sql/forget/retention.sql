@@ -1,4 +1,4 @@
--- Drops history by month, as whole partitions instead of single rows.
+-- Drops history by month: whole partitions instead of individual rows.
 
 -- Returns the months that have partitions, oldest first, with their size on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
@@ -12,7 +12,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
 $$;
 
 -- Returns why a month cannot be dropped although it is over, or null if it can be dropped. An e-mail belongs to the month in which it was enqueued, and
--- may finish much later. It is kept as long as other e-mails that finished at that time. Needs the key of the queue and queue_followers.
+-- may finish much later. It is kept as long as other e-mails that finished at the same time. Needs the key of the queue and queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -29,8 +29,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns whether an e-mail of the month that begins with this id has finished since. Uses only emails_by_finish, because any other index would be read
--- completely.
+-- Returns whether an e-mail of the month that begins with this id has finished since. Only the index emails_by_finish is suitable: any other would be
+-- read completely.
 CREATE OR REPLACE FUNCTION fairpost.finished_since(p_low bigint, p_moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = off SET jit = off AS $$
 DECLARE
@@ -44,7 +44,7 @@ BEGIN
 END $$;
 
 -- Returns contents of a month that are still used by steps of campaigns, waiting e-mails, or e-mails of later months. Skips from one content to the
--- next along the index, so a million e-mails with one content take one lookup. Needs queue_of_content and emails_of_content.
+-- next in the index, so that a million e-mails with the same content take one lookup. Needs queue_of_content and emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE later(id) AS (
@@ -63,10 +63,11 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that is entirely before the moment and need not be kept. Call again while it returns a month. Contents that are still used
--- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, it
--- waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it holds the tables, no transaction
--- can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default partition.)
+-- Drops the oldest month that is entirely before this moment and need not be kept. Call again while it returns a month. Contents that are still used
+-- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, the
+-- function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it has locked the tables,
+-- no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default
+-- partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
 )
@@ -86,7 +87,7 @@ BEGIN
         FOR partition IN SELECT unnest(old.partitions) UNION ALL SELECT h.name || '_rest' FROM fairpost.history_tables() h LOOP
             EXECUTE format('LOCK TABLE ONLY fairpost.%I IN ACCESS EXCLUSIVE MODE NOWAIT', partition);
         END LOOP;
-        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- the month was used again before it was locked; stop here, so that no transaction waits for another month
+        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- the month was used again before it was locked; stop here, so that no transaction has to wait for another month
         kept := fairpost.contents_in_use(old.low, old.high);
         moved := 0;
         FOR parent, key IN SELECT * FROM fairpost.history_tables() LOOP
@@ -108,8 +109,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. These rows are few and are
--- deleted one by one. Returns the number of rows; call again while it is `p_max`.
+-- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. There are few such rows,
+-- so they are deleted individually. Returns the number of rows; call again while it is `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -126,7 +127,7 @@ BEGIN
     DELETE FROM fairpost.emails_rest e WHERE e.id = ANY (emails);
     unused := fairpost.unused_in_rest(below, p_max);
     IF unused <> '{}' THEN
-        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from here on, none of them can be used
+        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from here on, no new e-mail can use them
         unused := fairpost.unused_in_rest(below, p_max);
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);
@@ -150,8 +151,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Deletes events, returned mail, and mails of the development inbox from before the moment, oldest first. Returns the number of rows; call again while
--- it is `p_max` or more.
+-- Deletes events, returned mail, and messages in the development inbox from before this moment, oldest first. Returns the number of rows; call again
+-- while it is `p_max` or more.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WITH returned AS (

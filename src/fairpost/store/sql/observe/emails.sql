@@ -1,6 +1,6 @@
--- Single e-mails, whether they are in the queue or in history.
+-- Reads individual e-mails, whether they are in the queue or in history.
 
--- Splits each requested state into e-mails that were not tried yet and e-mails that were: `ready` becomes `ready:new` and `ready:retry`.
+-- Splits each requested state in two, for e-mails that have been tried and e-mails that have not: `ready` becomes `ready:new` and `ready:retry`.
 CREATE OR REPLACE FUNCTION fairpost.both_kinds(p_states text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT s FROM unnest(p_states) s WHERE s LIKE '%:%' UNION SELECT s || k FROM unnest(p_states) s, unnest('{:new,:retry}'::text[]) k WHERE s NOT LIKE '%:%')
@@ -11,9 +11,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_state || CASE WHEN p_attempts > 0 THEN ':retry' ELSE ':new' END
 $$;
 
--- Returns the ids of a page of one workspace, newest first, below an id. Each statement reads one index backwards and stops at the limit: (workspace,
--- id), or emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a partition for each month, and planning for
--- all of them takes ten times as long as reading a page. The plans are therefore kept, and each statement has one plan that suits all parameters.
+-- Returns the ids of a page of one workspace's e-mails, newest first, below an id. Each statement reads one index backwards and stops at the limit:
+-- (workspace, id), or emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a partition for each month, and
+-- planning for all of them takes ten times as long as reading a page. The plans are therefore kept, and each statement is written so that one plan suits
+-- all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -47,7 +48,7 @@ BEGIN
     RETURN ARRAY(SELECT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
 END $$;
 
--- Does the same for all workspaces, for the operator, by the primary keys.
+-- Does the same for all workspaces, on behalf of the operator, using the primary keys.
 CREATE OR REPLACE FUNCTION fairpost.newest_of_all(p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -75,8 +76,9 @@ BEGIN
         ORDER BY 1 DESC LIMIT p_max);
 END $$;
 
--- Returns a page of e-mails, newest first, optionally before `p_before`, of one workspace or (null) of all. `p_states` (null means all) are the states
--- shown to users: scheduled and ready instead of the queue's waiting. With `p_ids`, returns these e-mails instead, if they belong to the workspace.
+-- Returns a page of the e-mails of one workspace or (null) of all, newest first, optionally only those before `p_before`. `p_states` (null means all)
+-- are the states shown to users: scheduled and ready instead of the queue's waiting. With `p_ids`, returns these e-mails instead, if they belong to
+-- the workspace.
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.list_emails(
@@ -154,14 +156,14 @@ BEGIN
     LEFT JOIN LATERAL (SELECT * FROM fairpost.labels l WHERE l.email_id = x.id OFFSET 0) l ON true;
 END $$;
 
--- Returns whether an e-mail's content belongs to a campaign, so that it has placeholders for the recipient's fields.
+-- Returns whether an e-mail's content belongs to a campaign and thus has placeholders for the recipient's fields.
 CREATE OR REPLACE FUNCTION fairpost.has_places(p_content bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN coalesce((SELECT c.is_template FROM fairpost.contents c WHERE c.id = p_content), false);
 END $$;
 
--- Returns the images that the HTML of one e-mail shows by cid:, in order, up to a total number of bytes.
+-- Returns the images that the HTML of one e-mail embeds with cid:, in order, up to a total number of bytes.
 CREATE OR REPLACE FUNCTION fairpost.pictures_of(p_id bigint, p_types text[], p_bytes_max integer) RETURNS TABLE (
     filename text, content_type text, inline_id text, data bytea
 )
@@ -190,8 +192,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.attempts t LEFT JOIN fairpost.accounts a ON a.id = t.account_id WHERE t.email_id = p_id ORDER BY t.n
 $$;
 
--- Returns the sent e-mails of a conversation up to this one, newest first, at most twenty. Returns none if this one was not sent. Each e-mail is read
--- by its key, as in load.sql, because engines call this for every follow-up.
+-- Returns the sent e-mails of a conversation up to this one, newest first, at most twenty. Returns no rows if this one was not sent. Each e-mail is
+-- read by its key, as in load.sql, because engines call this function for every follow-up.
 CREATE OR REPLACE FUNCTION fairpost.conversation(p_id bigint) RETURNS TABLE (message_id text, thread_id text, account_id bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH RECURSIVE said AS (

@@ -1,8 +1,8 @@
 -- The figures of `fairpost fairness`, from the tree's own counts, the arrivals that it has not absorbed, and hourly counters. The cost depends on the
--- number of senders and of their hours, never on the number of e-mails. `p_workspace` restricts the figures to one workspace (null means all). Senders
--- are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
+-- number of senders and their hourly counters, never on the number of e-mails. `p_workspace` restricts the figures to one workspace (null means all).
+-- Senders are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
 
--- Returns how many e-mails each sender has waiting, in one query, because reading the tree is the main cost. `of` is the kind of the row:
+-- Returns how many e-mails each sender has waiting, in a single query, because reading the tree is the main cost. `of` is the kind of row:
 --   spread             `times` users of this tier have `n` e-mails each, for computing inequality
 --   workspace, user    the senders with the most e-mails, at most `p_max` of each kind; `name` is empty for a workspace
 --   domain             the same for the From domains in those workspaces
@@ -15,8 +15,8 @@ BEGIN
     RETURN QUERY
     WITH users AS MATERIALIZED (
         SELECT x.workspace, x.user_name, sum(x.n) AS n
-        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- adds up faster than bigint, with the same exact result
-              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- the children of a domain are users, and there are fewer domains
+        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- sums faster than bigint, and just as exactly
+              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- the children of domains are users, and there are fewer domains than users
               WHERE p_workspace IS NULL AND d.level = 'domain' AND c.waiting <> 0
               UNION ALL
               SELECT u.workspace, u.key, c.waiting FROM fairpost.nodes u JOIN fairpost.node_state c ON c.id = u.id
@@ -30,7 +30,7 @@ BEGIN
         SELECT x.workspace, x.domain, sum(x.n) AS n
         FROM (SELECT d.workspace, d.key AS domain, c.waiting AS n
               FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.node_state c ON c.id = d.id
-              UNION ALL   -- leaves attached below a different domain than the one in From
+              UNION ALL   -- leaves that are attached below a domain other than the one in From
               SELECT l.workspace, x.domain, x.sign * c.waiting
               FROM workspaces w JOIN fairpost.leaves l ON l.workspace = w.workspace AND l.domain <> l.home JOIN fairpost.node_state c ON c.id = l.node,
                    LATERAL (VALUES (l.home, -1), (l.domain, 1)) x(domain, sign)
@@ -54,8 +54,8 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Returns the senders that were served since then: e-mails sent, bounced and rejected together. `is_fair` selects e-mails served by the fair queue or
--- in order of arrival; null means both.
+-- Returns the senders whose e-mails were served since then. E-mails sent, bounced and rejected are counted together. `is_fair` selects e-mails served
+-- by the fair queue or in order of arrival; null means both.
 --   hour        the results of each hour by each queue; `n` is the total
 --   workspace, user    the senders with the most e-mails by either queue, at most `p_max` of each kind
 --   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; both queues together only if both served mail
@@ -74,7 +74,7 @@ BEGIN
         WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace) GROUP BY 1, 2
     ), workspaces AS MATERIALIZED (
         SELECT u.workspace, sum(u.n) AS n, sum(u.by_arrival) AS by_arrival FROM users u GROUP BY 1
-    ), queues(is_fair) AS MATERIALIZED (   -- each queue that served mail, and both queues together
+    ), queues(is_fair) AS MATERIALIZED (   -- for each queue that served mail, and for both queues together
         SELECT true WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n)
         UNION ALL SELECT false WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
         UNION ALL SELECT NULL WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n) AND EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
@@ -97,8 +97,8 @@ BEGIN
     WHERE x.n > 0 GROUP BY x.is_fair, x.n;
 END $$;
 
--- For each hour since then, `times` users had `n` e-mails sent, bounced or rejected in it. Like served_by_sender, it uses the index activity_by_hour,
--- or for one workspace the primary key.
+-- Returns how many users (`times`) had `n` e-mails sent, bounced or rejected in each hour since then. Like served_by_sender, this uses the index
+-- activity_by_hour or, for one workspace, the primary key.
 CREATE OR REPLACE FUNCTION fairpost.served_by_hour(p_workspace text, p_since timestamptz)
 RETURNS TABLE (hour timestamptz, n bigint, times bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off AS $$

@@ -1,9 +1,10 @@
--- Finds e-mails by their properties. One property is looked up in an index, which returns e-mails newest first. The other properties are checked on each
--- of these e-mails.
+-- Finds e-mails by their properties. One property is looked up in an index, which returns e-mails newest first. Each of these e-mails is then checked
+-- for the other properties.
 
 -- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by`: key, address, type, tag, stream, campaign,
--- user. All except an address belong to one workspace. Each statement has one plan that suits all parameters (see emails.sql). In the queue, only one
--- index has rows in the order of (workspace, id). Without statistics, the planner would read all rows by another index.
+-- user. All of these except an address are only unique within a workspace. Each statement is written so that one plan suits all parameters (see
+-- emails.sql). In the queue, only one index is in the order of (workspace, id). Without statistics, the planner might read all rows through another
+-- index.
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -38,7 +39,7 @@ BEGIN
                  WHERE e.workspace = p_workspace AND e.stream = s.stream AND e.stream <> '' AND e.id >= p_from AND e.id < p_below
                  ORDER BY e.id DESC LIMIT p_max)) n);
     WHEN 'user' THEN
-        found := ARRAY(   -- by the normalized name and, for e-mails from before names were normalized, by the given name
+        found := ARRAY(   -- by the normalized name and, for e-mails from before names were normalized, by the name as given
             SELECT n.id FROM (SELECT fairpost.normalize_user(p_value) AS name UNION SELECT p_value) u,
             LATERAL (
                 (SELECT q.id FROM fairpost.queue q
@@ -76,7 +77,7 @@ BEGIN
                  SELECT m.id FROM marked m WHERE m.workspace = p_workspace AND m.id >= p_from AND m.id < p_below);
 END $$;
 
--- Does the same for all workspaces, for the operator. In history, it goes from one workspace that has written to the address to the next.
+-- Does the same for all workspaces, on behalf of the operator. In history, it skips from one workspace that has sent to the address to the next.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -141,9 +142,9 @@ BEGIN
 END $$;
 
 -- Returns the newest e-mails that match everything in `p_wanted`: {to, key, campaign, user, stream, account, type, tags, since, until}; at most
--- `p_max`, older than `p_before`. A key, campaign, user, stream, type and tags belong to a workspace, so its name is required. The id contains the time
--- at which an e-mail was accepted. Reads at most two thousand e-mails. If it stopped there before `p_max` were found, `looked_to` is the last id read.
--- Otherwise `looked_to` is null.
+-- `p_max`, older than `p_before`. Keys, campaigns, users, streams, types and tags belong to a workspace, so searching by them requires its name. The id
+-- contains the time at which an e-mail was accepted. Reads at most two thousand e-mails. If it stopped there before `p_max` were found, `looked_to` is
+-- the last id read. Otherwise `looked_to` is null.
 CREATE OR REPLACE FUNCTION fairpost.search_emails(
     p_workspace text, p_wanted jsonb, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT ids bigint[], OUT looked_to bigint
@@ -156,7 +157,7 @@ DECLARE
     below bigint := least(p_before, fairpost.first_id_at((p_wanted ->> 'until')::timestamptz), 9223372036854775807);
     account CONSTANT bigint := (SELECT a.id FROM fairpost.accounts a WHERE a.name = p_wanted ->> 'account');
     campaign CONSTANT bigint := (SELECT c.id FROM fairpost.campaigns c WHERE c.workspace = p_workspace AND c.name = p_wanted ->> 'campaign');
-    -- E-mails in these states are rare, so the state is more selective than the sender.
+    -- E-mails in these states are rare, so searching by state is faster than searching by sender.
     is_rare_state CONSTANT boolean := p_states IS NOT NULL AND ARRAY(SELECT split_part(s, ':', 1) FROM unnest(p_states) s) <@ '{failed,bounced,suppressed,cancelled,claimed,sending,in_doubt}';
     leads CONSTANT text := CASE WHEN p_wanted ? 'key' THEN 'key' WHEN p_wanted ? 'to' THEN 'address' WHEN is_rare_state THEN 'state'
         WHEN p_wanted ? 'tags' THEN 'tag' WHEN p_wanted ? 'type' THEN 'type' WHEN p_wanted ->> 'stream' <> '' THEN 'stream' WHEN p_wanted ? 'campaign' THEN 'campaign' WHEN p_wanted ->> 'user' <> '' THEN 'user' ELSE 'state' END;

@@ -1,7 +1,7 @@
--- Returns the status of an e-mail for the program that submitted it. It is looked up by its key alone, which is cheap enough for every page view. All
+-- Returns the status of an e-mail for the program that submitted it. It is looked up by its key alone, which is fast enough for every page view. All
 -- columns are null if there is no such e-mail in the workspaces of this session. `due_at` is when the e-mail may be tried next, or null if it waits for
--- another e-mail. `reason` is the reason for its state, as a code: see docs/conditions.md. `waits_for` is a code for what delays a waiting e-mail in
--- addition to its due time, until `waits_until` (null: until released). `code` and `reply` are the server's last answer.
+-- another e-mail. `reason` is the reason for its state, as a code: see docs/conditions.md. `waits_for` is a code for what delays a waiting e-mail
+-- beyond its due time, until `waits_until` (null: until released). `code` and `reply` are the server's last answer.
 DROP FUNCTION IF EXISTS fairpost.status(bigint);
 DROP FUNCTION IF EXISTS fairpost.status(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.status(
@@ -49,7 +49,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the newest e-mails of a workspace with this tag, below an id, each with its status. The default workspace is the session's own.
+-- Returns the newest e-mails of a workspace with this tag, below an id, each with its status. By default, this is the session's own workspace.
 DROP FUNCTION IF EXISTS fairpost.find(text, text, text, integer, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.find(
     p_name text, p_value text, p_workspace text DEFAULT NULL, p_max integer DEFAULT 50, p_before bigint DEFAULT NULL, p_now timestamptz DEFAULT NULL

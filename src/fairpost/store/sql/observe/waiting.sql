@@ -23,7 +23,7 @@ BEGIN
         FROM (SELECT DISTINCT tree.route FROM tree) r CROSS JOIN LATERAL fairpost.routes_now(ARRAY[r.route]) o CROSS JOIN LATERAL (
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.node_state c WHERE c.route = o.route AND c.wake_at >= o.woken_until
-                ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many due e-mails, which do not count
+                ORDER BY c.wake_at LIMIT 1000) c   -- held senders may have many due e-mails, which do not count
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (
@@ -38,8 +38,8 @@ BEGIN
     WHERE x.n > 0 ORDER BY 1;
 END $$;
 
--- Returns the same for one workspace, with a lookup in the index queue_waiting for each of its leaves. Includes held mail, because the workspace can see
--- its holds.
+-- Returns the same for one workspace, using a lookup in the index queue_waiting for each of its leaves. Includes held mail, because the workspace can
+-- see its holds.
 CREATE OR REPLACE FUNCTION fairpost.own_routes(p_workspace text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

@@ -1,5 +1,5 @@
--- Adds a sender account, with its lease and the routes it serves; columns not in `p_settings` have the table's defaults. Returns its id. `p_id` is
--- for a secret that was sealed for this id, and `p_keys` are the keys that were in use at that time (see secrets.sql).
+-- Adds a sender account, with its lease and the routes it serves; columns that are not in `p_settings` get the table's defaults. Returns its id. If a
+-- secret is given, `p_id` is the account id that it was sealed for, and `p_keys` are the keys that were in use at that time (see secrets.sql).
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz, bigint, text[]);
 CREATE OR REPLACE FUNCTION fairpost.add_account(
@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
-    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that a change of the fairness settings includes all routes
+    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that a change to the fairness settings covers all routes
     PERFORM fairpost.add_route(p_pool), fairpost.add_route('@' || p_name);
     INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
     VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
@@ -26,9 +26,9 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT nextval(pg_get_serial_sequence('fairpost.accounts', 'id'))
 $$;
 
--- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `secret` is named. Conditions that the
--- account was waiting for are checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or null if
--- it does not exist.
+-- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `secret` is named. Whatever the account
+-- was waiting for is checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or null if it does
+-- not exist.
 DROP FUNCTION IF EXISTS fairpost.change_account(text, jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL, p_revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -92,7 +92,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
       AND a.attname NOT IN ('id', 'name', 'workspace', 'created_at', 'revision', 'is_stopped_by_operator')
 $$;
 
--- Sets the status, called by the account's worker or (`p_epoch` null) by any caller, until the given moment or until a person changes it. Returns
+-- Sets the status until the given moment or until a person changes it. Called by the account's worker or, with a null `p_epoch`, by others. Returns
 -- false, changing nothing, if the lease is gone.
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz, timestamptz);
@@ -114,7 +114,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Writes an event with the reason for every change of status, and stores the start of a suspension.
+-- Writes an event with the reason for every change of status, and records when a suspension started.
 CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -124,7 +124,7 @@ BEGIN
     INSERT INTO fairpost.outbox (at, kind, workspace, account_id, subject, reason, params)
     VALUES (clock_timestamp(), CASE NEW.status WHEN 'active' THEN 'account.resumed' WHEN 'suspended' THEN 'account.suspended' ELSE 'account.paused' END, NEW.workspace, NEW.id, NEW.name,
             NEW.status_reason, NEW.status_params);
-    IF NEW.status = 'suspended' THEN   -- the account can no longer log in, or no longer tries
+    IF NEW.status = 'suspended' THEN   -- the account can no longer log in, or is no longer allowed to try
         UPDATE fairpost.mailboxes m SET failed_since = coalesce(m.failed_since, clock_timestamp()) WHERE m.account_id = NEW.id;
     END IF;
     IF 'suspended' IN (OLD.status, NEW.status) THEN
@@ -133,7 +133,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Makes the account send nothing until this moment. Each call replaces the previous one. Returns false if the lease is gone.
+-- Keeps the account from sending until this moment. Each call replaces the previous one. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -142,8 +142,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, which failed because of the account, get one attempt back, and
--- those that have failed permanently in the meantime are tried again. Returns false if the lease is gone.
+-- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, whose attempts failed because of the account, get one attempt
+-- back. Those that have since failed permanently are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -161,8 +161,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes an account that has no claimed e-mails and no waiting e-mails that only it may send. Otherwise returns their number and changes nothing. The
--- lease's row is locked first, as for a claim, so that nothing is claimed in the meantime.
+-- Removes an account if it has neither claimed e-mails nor waiting e-mails that only it may send. Otherwise, returns their number and changes nothing.
+-- The lease's row is locked first, as for a claim, so that nothing is claimed in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )
@@ -175,7 +175,7 @@ BEGIN
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
     IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
-        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could add it again under the same name and send
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could remove it, add it again under the same name and send
     END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;

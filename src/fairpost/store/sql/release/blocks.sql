@@ -1,21 +1,22 @@
--- Blocks. A block keeps a sender from using one account. The account's worker creates blocks; a person or the end time ends them. Every change of a
--- block locks the account's lease, as every begin does, so after the commit of a block, no e-mail of the sender begins.
+-- Blocks. A block keeps a sender from using one account. The account's worker creates blocks; they end at their end time or when a person ends them.
+-- Like every begin, every change to a block locks the account's lease. Once a block is committed, no e-mail of the sender is begun.
 
--- Returns the names that this account may not serve now, at most a hundred.
+-- Returns the workspaces that are blocked on this account now, at most a hundred.
 CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > p_now);
 END $$;
 
--- Returns the roots of these routes, for every class and lane. They are read by their keys, because there may be many other roots.
+-- Returns the roots of these routes, for every class and lane. They are looked up by their keys, because there may be many other roots.
 CREATE OR REPLACE FUNCTION fairpost.roots_on(routes text[]) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT n.id FROM unnest(routes) r(route), unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane), fairpost.nodes n
     WHERE n.parent = 0 AND n.key = fairpost.root_key(r.route, c.class, l.lane)
 $$;
 
--- Returns false if the lease is gone, or the account has its maximum number of blocks. A block that lasts longer is kept.
+-- Blocks a workspace on the account. Returns false if the lease is gone, or if the account already has the maximum number of blocks. An existing
+-- block that lasts longer is kept.
 CREATE OR REPLACE FUNCTION fairpost.block(
     p_account bigint, p_epoch bigint, p_workspace text, p_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -61,7 +62,7 @@ BEGIN
     RETURN blocked;
 END $$;
 
--- The caller holds the lease's row. The counts are reset; otherwise the next e-mail could block the senders again.
+-- Ends these blocks; the caller holds the lease's row. Resets the counts, because otherwise the next e-mail could block the senders again.
 CREATE OR REPLACE FUNCTION fairpost.end_blocks(p_account bigint, p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -82,9 +83,10 @@ LANGUAGE sql AS $$
     UPDATE fairpost.leases l SET sample = l.sample + 1 WHERE l.account_id = p_account
 $$;
 
--- Adds outcomes to the counts of each sender. Returns the figures for deciding what to block, or no row if no e-mail bounced or was refused. `suspects`
--- are senders with bounces or refusals that are not blocked yet. All other senders sent `others_sent` e-mails today. `senders` is the number of senders
--- that were served in this sample or have due mail for this account; 2 means two or more. The caller holds the lease's row.
+-- Adds outcomes to the counts of each sender. Returns the figures needed to decide what to block, or no row if no e-mail bounced or was refused.
+-- `suspects` are senders with bounces or refusals that are not blocked yet. `others_sent` is the number of e-mails that all other senders sent today.
+-- `senders` is the number of senders that were served in this sample or have due mail for this account; 2 means two or more. The caller holds the
+-- lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
 LANGUAGE plpgsql AS $$
@@ -95,7 +97,7 @@ DECLARE
     mark bigint := lease.accepts;
 BEGIN
     PERFORM fairpost.end_blocks(account, ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = account AND b.until <= p_now), p_now);
-    -- A refusal is recorded immediately, so all other e-mails in the same record were accepted before it.
+    -- A refusal is recorded immediately, so all other e-mails in the same record were accepted earlier.
     IF EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0) THEN
         mark := mark + 1;
         UPDATE fairpost.leases l SET accepts = mark WHERE l.account_id = account AND l.step = lease.step;
@@ -156,7 +158,7 @@ BEGIN
     WHERE EXISTS (SELECT FROM troubled x WHERE x.bounced > 0 OR x.refused > 0);
 END $$;
 
--- Returns the counts of each sender on an account. Goes along the index from one sender to the next, and reads the newest version of each.
+-- Returns the counts of each sender on an account. Skips from one sender to the next in the index, and reads the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.counters
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (
@@ -168,8 +170,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
--- Returns accounts that could send if they had no blocks: only mail of blocked senders is due on their routes. The cost depends on the number of
--- accounts with blocks and on the number of blocks.
+-- Returns accounts that only blocks keep from sending: all mail that is due on their routes is from blocked senders. The cost depends on the number
+-- of accounts with blocks and on the number of blocks.
 CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

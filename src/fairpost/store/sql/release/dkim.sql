@@ -1,4 +1,4 @@
--- Keys that sign the mail of a domain: they are created, found in DNS and retired. A workspace can only change its own keys.
+-- Creates and retires the keys that sign a domain's mail, and records whether they are published in DNS. A workspace can only change its own keys.
 
 -- `p_keys` are the vault keys that were in use when the secret was sealed.
 CREATE OR REPLACE FUNCTION fairpost.add_dkim_key(
@@ -12,7 +12,7 @@ BEGIN
     VALUES (p_id, p_workspace, p_domain, p_selector, p_algorithm, p_public, p_secret, coalesce(p_now, clock_timestamp()));
 END $$;
 
--- Records whether a key's DNS record exists. When it exists, the key signs, and earlier keys of its kind are retired together with their secrets.
+-- Records whether a key's DNS record exists. If it does, the key starts to sign, and earlier keys of its kind are retired together with their secrets.
 CREATE OR REPLACE FUNCTION fairpost.dkim_key_checked(p_workspace text, p_id bigint, p_is_there boolean, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Notifications between engines and enqueuers, and the checks that show where a worker is needed.
+-- How enqueuers wake engines, and how engines find out where a worker is needed.
 
 -- Registers this engine as awake or asleep. Returns the number of engines, including this one. Deletes dead engines.
 CREATE OR REPLACE FUNCTION fairpost.engine_here(p_engine text, p_asleep boolean, p_now timestamptz DEFAULT NULL) RETURNS integer
@@ -19,8 +19,8 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.engines e WHERE e.id = p_engine
 $$;
 
--- Releases a dead engine. The caller has proof that none of its processes is alive, so its leases need not expire. `p_heir` is the engine that has taken
--- over the dead engine's state: if the dead engine was asked about the server, the heir answers instead.
+-- Releases a dead engine. The caller has proof that none of its processes is alive, so there is no need to wait until its leases expire. `p_heir` is the
+-- engine that has taken over the dead engine's state: if the dead engine was asked about the server, the heir answers instead.
 DROP FUNCTION IF EXISTS fairpost.bury_engine(text);
 CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -37,8 +37,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Wakes sleeping engines when the transaction commits. A NOTIFY takes a lock on the whole database at commit, so it is only sent while a worker sleeps,
--- and never for many e-mails at once. Other mail is found by the checks that engines make every second or two.
+-- Wakes sleeping engines when the transaction commits. At commit, a NOTIFY locks the whole database, so it is only sent while an engine sleeps, and
+-- never for many e-mails at once. All other mail is found by the checks that engines make every second or two.
 CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -65,7 +65,7 @@ BEGIN
     ), tree AS (
         SELECT root.route, bool_or(first.is_there IS NOT NULL) AS busy FROM fairpost.nodes root
         CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
-        LEFT JOIN LATERAL (   -- where scans begin, because entries that were served before may still be in the index
+        LEFT JOIN LATERAL (   -- scans begin here, because the index may still contain entries that were served before
             SELECT true AS is_there FROM fairpost.node_state c
             WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= now_at.v ORDER BY c.vtime LIMIT 1) first ON true
         WHERE root.parent = 0 GROUP BY 1
@@ -74,7 +74,7 @@ BEGIN
     ), seen AS (
         SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
         FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
-        LEFT JOIN LATERAL (   -- only if nothing can be sent now; starts slightly before the time up to which all nodes were woken, in case a node was missed
+        LEFT JOIN LATERAL (   -- only read if nothing can be sent now; starts slightly before the time up to which all nodes were woken, in case a node was missed
             SELECT c.wake_at AS at FROM fairpost.routes_now(ARRAY[k.route]) o, fairpost.node_state c
             WHERE c.route = k.route AND c.wake_at >= o.woken_until - interval '5 minutes' AND tree.busy IS NOT TRUE ORDER BY c.wake_at LIMIT 1) asleep ON true
         LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.node_state c
@@ -84,7 +84,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t);
 END $$;
 
--- Returns the lease of each of these accounts, or (null) of all, by its newest version: see migration 0027.
+-- Returns the newest version of the lease of each of these accounts, or (null) of all accounts; see migration 0027.
 CREATE OR REPLACE FUNCTION fairpost.leases_now(p_accounts bigint[] DEFAULT NULL) RETURNS SETOF fairpost.leases
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

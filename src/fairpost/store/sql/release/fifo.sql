@@ -20,9 +20,9 @@ BEGIN
           CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
     ours := fairpost.lock_free(workspaces);
     skipped := NOT coalesce(workspaces <@ ours, true);
-    WITH leaf AS MATERIALIZED (   -- checked again under the lock
+    WITH leaf AS MATERIALIZED (   -- checked again now that the row is locked
         SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.spot
-        FROM fairpost.nodes n   -- LIMIT 1, so that the outer query cannot choose the index of all busy nodes in this lane
+        FROM fairpost.nodes n   -- LIMIT 1, so that the planner cannot choose the index of all busy nodes in this lane
         CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
         WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
         AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.node_state h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)
@@ -34,7 +34,7 @@ BEGIN
                   WHERE q.flow = l.flow AND q.waiting AND (q.due_at, q.id) >= (l.head_due, l.head_id)
                   ORDER BY q.due_at, q.id LIMIT p_limit) q ON true) q
         GROUP BY q.leaf
-        -- a leaf without due e-mails is also included, so that it becomes inactive
+        -- leaves without due e-mails are included, so that they become inactive
         HAVING bool_or(q.turn <= p_limit AND q.due_at <= p_now) OR NOT coalesce(bool_or(q.due_at <= p_now), false)
     )
     SELECT array_agg(ROW(l.id, l.v, l.flow, l.head_due, l.head_id, left(l.route, 1) = '@', 400000 + dense, w.quota, l.path, spots, groups, '{}')::fairpost.branch)

@@ -1,12 +1,12 @@
--- Returns the e-mails that a lease holds but has not begun. Called after the answer to a claim was lost, or for an e-mail that a cancellation had locked.
--- E-mails that an earlier lease of the account left in this state are assigned to this lease. Returns null if the lease is gone.
+-- Returns the e-mails that a lease holds but has not begun. Called after the response to a claim was lost, or for an e-mail that a cancellation had
+-- locked. E-mails that an earlier lease of the account left in this state now belong to this lease. Returns null if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.held(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     lease fairpost.leases;
     ids bigint[];
 BEGIN
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR UPDATE;   -- also waits for a claim of several accounts
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = p_account ORDER BY l.step DESC LIMIT 1 FOR UPDATE;   -- also waits until a claim for several accounts has ended
     IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= coalesce(p_now, clock_timestamp()) THEN
         RETURN NULL;
     END IF;

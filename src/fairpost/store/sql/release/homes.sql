@@ -1,18 +1,18 @@
--- Decides where a user is attached in the flow tree: below one domain, the user's home, regardless of the domain in From. Share, weight and throttle then
--- apply to all of the user's mail, and using another domain gives no advantage. Mail that names no user is attached below its From domain.
+-- Decides where a user is attached in the flow tree: below a single domain, the user's home, regardless of the domain in From. Share, weight and throttle
+-- then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is attached below its From domain.
 --
 -- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
--- so enqueueing does not wait. It is only changed by set_sender, or when the user first sends from a proven domain later.
+-- so that enqueueing never waits for it. Afterwards, it only changes by set_sender, or when the user first sends from a proven domain.
 --
 -- A leaf stores the From domain of its e-mails, so a rule about a domain finds its leaves wherever they are attached:
 --
 --     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops only the second leaf;
 --                             └─ news (From shop.test)         a hold of acme.test stops only the first leaf, not the nodes of Ann or the domain
 
--- Only one staging at a time determines the homes of a workspace's users. Others leave these users for later.
+-- Only one staging run at a time determines the homes of a workspace's users. Other runs leave these users for later.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT fairpost.rules_lock(workspace) + 1024   -- next to the thousand locks for rules
+    SELECT fairpost.rules_lock(workspace) + 1024   -- the numbers after the thousand locks for rules
 $$;
 
 -- Returns the proven domain of a workspace that covers this one: the domain itself or a parent. Null if there is none.
@@ -24,12 +24,12 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Determines the homes of senders that have no home, or no proven home yet. Senders that another process is working on are left out. Returns the
--- arrivals that have a home, each with the domain. The caller holds the rules of their workspaces.
+-- arrivals that have a home, each with its domain. The caller holds the locks of their workspaces' rules.
 CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     workspaces text[]; users text[];   -- the senders without a proven home
-    mine text[];                       -- workspaces in which no other process determines homes
+    mine text[];                       -- the workspaces whose homes only this process determines now
 BEGIN
     SELECT array_agg(x.workspace), array_agg(x.user_name) INTO workspaces, users
     FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a
@@ -45,10 +45,10 @@ BEGIN
             SELECT u.workspace, u.user_name, a.domain, a.id, true
             FROM undecided u CROSS JOIN LATERAL (   -- not all arrivals, because a million may have arrived while no engine was running
                 SELECT a.domain, a.id FROM fairpost.arrivals a WHERE a.workspace = u.workspace AND a.user_name = u.user_name AND a.n > 0 LIMIT 1000) a
-            UNION ALL   -- where senders were attached before homes existed
+            UNION ALL   -- the domains that senders were attached to before homes existed
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u
-            CROSS JOIN LATERAL (   -- a range, and in order: the index by parent, which also has keys, does not have them in this order
+            CROSS JOIN LATERAL (   -- a range in this order, so that the index by parent, which also has keys, is not used
                 SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
@@ -69,7 +69,7 @@ BEGIN
     WHERE x.domain IS NOT NULL;
 END $$;
 
--- Returns the name by which a claim identifies a leaf among its siblings. It is the same below a pool and below an account's own route.
+-- Returns the name that identifies a leaf among its siblings in a claim. The name is the same below a pool and below an account's own route.
 CREATE OR REPLACE FUNCTION fairpost.leaf_name(stream text, domain text, home text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN domain = home THEN stream ELSE stream || E'\x1f' || domain END
@@ -102,8 +102,8 @@ LANGUAGE sql STABLE AS $$
     WHERE f.single AND n.id = ANY (ids) AND n.level = 'stream'
 $$;
 
--- Sets the weights of these nodes according to the rules. The caller has locked their workspaces. A domain has at most the weight of the heaviest user
--- at home in it, so a throttled sender gains nothing from a separate domain.
+-- Sets the weights of these nodes according to the rules. The caller has locked their workspaces. A domain never weighs more than the heaviest user
+-- whose home it is, so a throttled sender gains nothing from a separate domain.
 CREATE OR REPLACE FUNCTION fairpost.weigh(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -124,7 +124,7 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     UPDATE fairpost.node_state c SET weight = x.weight, turn = c.turn + 1
     FROM (SELECT newest.spot, newest.weight AS before, coalesce(r.weight, 1) * CASE
                      WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
-                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, found quickly
+                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, which can be detected quickly
                      ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                                     WHERE u.parent = n.id), 1) END AS weight
           FROM fairpost.nodes n
@@ -135,7 +135,7 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
 $$;
 
 -- Moves the leaves of one user to the current home. Leaves from before homes existed stay where they are until they are empty. The cost depends on the
--- number of nodes, not of e-mails. Returns false if all leaves are at home, or if the user is locked.
+-- number of nodes, not on the number of e-mails. Returns false if all leaves are already there, or if the user is locked.
 CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
@@ -158,7 +158,7 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
--- The caller holds the rules of the workspace.
+-- The caller holds the lock of the workspace's rules.
 CREATE OR REPLACE FUNCTION fairpost.move_home(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- Reads and records the data that shows whether a database was restored or copied. The decision is made in policy/restored.py.
+-- Reads and records what shows whether a database was restored or copied. policy/restored.py makes the decision.
 
--- Returns the current identity of this database, as far as this role may read it.
+-- Returns the current identity of this database, as much of it as this role may read.
 CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
     END;
 END $$;
 
--- Records the identity of the database at the very first start. Of several concurrent calls, only one has an effect.
+-- Records the identity of the database at its very first start. Of several concurrent calls, only one has an effect.
 CREATE OR REPLACE FUNCTION fairpost.remember_identity(p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.identity (system_identifier, database_oid, table_oid, timeline, folder, since)
@@ -28,15 +28,15 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 
--- Called when a person has accepted a restore. From then on, the current state of the database is valid, and steps that engines recorded in its former
--- life are ignored. Workers notice this when they resume their leases.
+-- Called when a person has accepted a restore. From then on, the database's current state counts as valid, and steps that engines recorded in its
+-- former life are ignored. Workers notice the change when they resume their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.identity_checks;
     DELETE FROM fairpost.identity;
     SELECT fairpost.remember_identity(NULL, p_now);
     UPDATE fairpost.leases SET server = NULL WHERE server IS NOT NULL;
-    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids start again
+    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids may start again
     SELECT fairpost.begin_event_series(true);
 $$;
 
@@ -49,7 +49,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.identity_now() seen WHERE i.life = p_life
 $$;
 
--- Records another visit of this engine. Returns the number of its visits, or no row if the database has begun another life in the meantime.
+-- Records that this engine is still running. Returns how many times it has done so, or no row if the database has begun another life in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,7 +1,7 @@
--- Lanes: a root of the flow tree for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
--- tier; a workspace outside the fair queue has all its mail in the lane `fifo`.
+-- Lanes. The flow tree has a root for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
+-- tier. All mail of a workspace outside the fair queue is in the lane `fifo`.
 
--- Throttled, low, normal, high and FIFO, always in this order. Without lanes, all senders are in normal.
+-- The lanes throttled, low, normal, high and FIFO, always in this order. If lanes are not used, all senders are in normal.
 CREATE OR REPLACE FUNCTION fairpost.lane_names() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '{throttled,low,"",high,fifo}'::text[]
@@ -27,7 +27,8 @@ LANGUAGE sql STABLE AS $$
         (SELECT r.tier FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
 $$;
 
--- Returns whether the fair queue serves a workspace. A given share always selects the same workspaces, and a larger share includes those of a smaller one.
+-- Returns whether the fair queue serves a workspace. A given share always selects the same workspaces, and a larger share includes the workspaces of a
+-- smaller one.
 CREATE OR REPLACE FUNCTION fairpost.is_fair(p_workspace text, p_share smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_share >= 100 OR abs(hashtextextended('fairpost ' || p_workspace, 0) % 100) < p_share
@@ -44,7 +45,7 @@ BEGIN
     RETURN (fairpost.lane_names())[fairpost.tier_of(p_workspace, p_user) + 2];
 END $$;
 
--- Returns the node of this name below a parent, creating it if necessary, with the rules that apply to it. The caller holds the lock that prevents other
+-- Returns the node of this name below a parent. Creates it if necessary, with the rules that apply to it. The caller holds the lock that prevents other
 -- transactions from creating it at the same time.
 CREATE OR REPLACE FUNCTION fairpost.node_at(
     p_parent bigint, p_level fairpost.node_level, p_route text, p_class fairpost.email_class, p_workspace text, p_key text, p_now timestamptz
@@ -67,15 +68,16 @@ BEGIN
     RETURN found;
 END $$;
 
--- Moves the users of a workspace (or one of them) to their current lanes. The cost depends on the number of nodes, not of e-mails. All users are moved
--- together: if they were moved one by one, the nodes above them would get a new version each time, and every reader would scan all versions.
+-- Moves the users of a workspace (or one of them) to their current lanes. The cost depends on the number of nodes, not on the number of e-mails. All
+-- users are moved together. If they were moved one by one, the nodes above them would get a new version each time, and every reader would have to scan
+-- all versions.
 CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     f fairpost.fairness;
     g record;
     to_root bigint; to_workspace bigint; to_domain bigint;
-    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- the destination of each node
+    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- where each node is moved to
     left_behind bigint[];
     active bigint[];
 BEGIN
@@ -133,7 +135,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds the counts of waiting e-mails of these nodes to the nodes above them, up to the workspace, or subtracts them.
+-- Adds these nodes' counts of waiting e-mails to the nodes above them, up to the workspace, or subtracts them.
 DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$
@@ -144,10 +146,10 @@ LANGUAGE sql AS $$
 $$;
 DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 
--- Returns up to `p_limit` e-mails of one class, from the lanes by their shares. Each slot is given to the lane that has had the least for its share,
--- measured at the middle of the next slot. Slots that a lane cannot fill are given to the others. While other lanes have mail, a lane's claimed e-mails
--- stay within the limit of its tier, which depends on the health of the queue. `served` and `open` are passed from class to class: the number of e-mails
--- that each lane has had, and whether it has more.
+-- Returns up to `p_limit` e-mails of one class, taken from the lanes according to their shares. Each slot goes to the lane that has had the least
+-- relative to its share, measured at the middle of the next slot. Slots that a lane cannot fill go to the others. While other lanes have mail, a lane
+-- gets no more than the limit of its tier, which depends on the health of the queue. `served` (how many e-mails each lane has had) and `open` (whether
+-- it has more) are passed from one class to the next.
 DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
     routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,
@@ -168,7 +170,7 @@ DECLARE
 BEGIN
     ids := '{}';
     skipped := false;
-    IF p_limit <= 0 THEN   -- no e-mail was requested, so none is left over
+    IF p_limit <= 0 THEN   -- no e-mail was requested, so nothing is left for other lanes
         RETURN;
     ELSIF NOT f.lanes AND f.share = 100 THEN
         SELECT p.ids, p.skipped INTO ids, skipped
@@ -207,7 +209,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the values that are kept until the next claim. A lane that has no more mail accumulates no credit, and only differences between lanes count.
+-- Returns the values to keep until the next claim. A lane without more mail accumulates no credit, and only the differences between lanes count.
 CREATE OR REPLACE FUNCTION fairpost.carry_over(served double precision[], open boolean[]) RETURNS double precision[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN true = ANY (open) THEN
@@ -216,7 +218,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ELSE '{0,0,0,0,0}' END
 $$;
 
--- Sets how mail is shared out. After a change, all senders are moved and weighted again in one step. Returns whether the settings changed.
+-- Sets how capacity is shared. After a change, all senders are moved and weighted again in one step. Returns whether the settings changed.
 CREATE OR REPLACE FUNCTION fairpost.lay_fairness(
     p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_plans text DEFAULT '', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -231,10 +233,10 @@ BEGIN
         = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max, p_plans) THEN
         RETURN false;
     END IF;
-    IF before.plans <> p_plans THEN   -- locked first, because an application may have a sender locked, and other transactions should not wait for it
+    IF before.plans <> p_plans THEN   -- locked first, because an application may hold a lock on a sender, and other transactions should not have to wait for it
         UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
     END IF;
-    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- so that nothing is staged by the old rules
+    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- so that nothing is staged according to the old settings
     UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max,
         plans = p_plans;
 

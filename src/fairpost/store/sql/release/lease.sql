@@ -1,8 +1,8 @@
 -- The fenced lease of an account. Its epoch only increases; every claim, renewal, begin and settle names the epoch.
 
--- Takes the lease if it is free, and recovers e-mails that the last holder left. `taken` is false while another worker holds the lease (until `until`),
--- or while this server is not confirmed. `p_again` means that the same worker asked before and the answer was lost. If that call took the lease, the
--- worker keeps it.
+-- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
+-- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the answer. If that
+-- call took the lease, the worker keeps it.
 DROP FUNCTION IF EXISTS fairpost.take_lease(bigint, text, double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_lease(
     p_account bigint, p_owner text, p_seconds double precision, p_now timestamptz DEFAULT NULL, p_again boolean DEFAULT false,
@@ -25,7 +25,7 @@ BEGIN
             PERFORM fairpost.begin_sample(p_account);
         END IF;
         UPDATE fairpost.accounts a SET status = 'active', status_reason = NULL, status_params = NULL, status_until = NULL, is_stopped_by_operator = false
-        WHERE a.id = p_account AND a.status <> 'active' AND a.status_until <= now;   -- the end of the status has passed
+        WHERE a.id = p_account AND a.status <> 'active' AND a.status_until <= now;   -- the status has ended
         UPDATE fairpost.leases l SET epoch = take_lease.epoch, owner = p_owner, until = take_lease.until, server = pg_postmaster_start_time(),
             revision = (SELECT a.revision FROM fairpost.accounts a WHERE a.id = p_account)
         WHERE l.account_id = p_account AND l.step = lease.step;
@@ -35,9 +35,9 @@ BEGIN
 END $$;
 
 -- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that it had claimed but not begun wait
--- again; `sending` is the e-mail that it had begun, with its `attempt`. The step advances, so that statements still running on a lost connection come too
--- late. `p_step` is the last step that the holder has recorded, and `p_life` the life of the database in which it was taken. `verdict`: held; lost;
--- unconfirmed (this server is not confirmed yet); behind (commits are missing here).
+-- again; `sending` is the e-mail that it had begun, with its `attempt`. The step advances, so that statements still running on a lost connection have no
+-- effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of the database in which that step was taken. `verdict`:
+-- held; lost; unconfirmed (this server is not confirmed yet); behind (commits are missing here).
 CREATE OR REPLACE FUNCTION fairpost.take_up(
     p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
@@ -102,14 +102,14 @@ BEGIN
         RETURN false;
     END IF;
     is_all_free := fairpost.recover(p_account, p_epoch + 1);
-    -- The epoch advances, so that no statement of this holder that is still in progress can change a row. If an e-mail is left, the owner is kept, and
-    -- reaping handles the lease later.
+    -- The epoch advances, so that no statement of this holder that is still in progress can change a row. If an e-mail is left, the lease keeps its
+    -- owner and is reaped later.
     UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = CASE WHEN is_all_free THEN NULL ELSE coalesce(l.owner, 'unknown') END, until = '-infinity'
     WHERE l.account_id = p_account AND l.step = held_step;
     RETURN true;
 END $$;
 
--- Releases the e-mails of accounts with a lease that expired and was not taken over. Returns the number of accounts.
+-- Releases the e-mails of accounts whose lease has expired without being taken over. Returns the number of accounts.
 CREATE OR REPLACE FUNCTION fairpost.reap_leases(p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -130,8 +130,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Records that a worker of this account died, alone in its process and without another known cause. Counts consecutive deaths across all engines; a
--- sent e-mail resets the count. At `p_deaths_max` the account is suspended. Returns the current count.
+-- Records that a process with only this account's worker died, with no other known cause. Counts consecutive deaths across all engines; a sent e-mail
+-- resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.worker_died(p_account bigint, p_deaths_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer

@@ -7,7 +7,7 @@ LANGUAGE sql STABLE AS $$
     FROM fairpost.routes_now(routes) o
 $$;
 
--- Returns when the next urgent e-mail below this account's inactive nodes becomes due, if that is before the given moment.
+-- Returns when the next urgent e-mail below this account's inactive nodes becomes due, if this is before the given moment.
 CREATE OR REPLACE FUNCTION fairpost.next_urgent(p_account bigint, p_before timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT min(c.wake_at) FROM fairpost.accounts a
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = n.workspace AND b.until > c.wake_at)
 $$;
 
--- Waits until the first workspace of these routes is unlocked, without holding a lock.
+-- Waits until the first workspace of these routes is unlocked, without keeping a lock.
 CREATE OR REPLACE FUNCTION fairpost.await_turn(p_account bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '1s' SET enable_bitmapscan = off AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- The global pause. It costs a claim one row lookup, and a begin an additional shared lock, regardless of the number of waiting e-mails.
+-- The global pause. A claim has to look up one row for it, and a begin takes an additional shared lock, regardless of the number of waiting e-mails.
 
 -- Every begin holds this lock in shared mode, from reading the pause to its commit. A pause takes the lock exclusively, so that earlier begins are
 -- committed and later ones see the pause.
@@ -7,7 +7,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575541
 $$;
 
--- Begins take milliseconds. A begin that hangs for seconds must not prevent a pause from stopping all others.
+-- Begins take milliseconds. If one hangs for seconds, the pause must still stop all others.
 CREATE OR REPLACE FUNCTION fairpost.await_begins() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 BEGIN
@@ -16,7 +16,7 @@ EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;
 
--- Returns the current pause, or no row. A server that engines have not confirmed for a while also counts as a pause.
+-- Returns the current pause, or no row. If engines have not confirmed the server for a while, this also counts as a pause.
 DROP FUNCTION IF EXISTS fairpost.pause_now(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
@@ -31,9 +31,9 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp()))
 $$;
 
--- Prevents every begin, for all senders, until the given moment ('infinity': until resumed). Returns whether sending was already paused.
--- `p_reason` is a code with `p_params`, or without them the caller's own text. Pausing again sets a new reason and end, except that the pause of a
--- restored database is kept: only `resume` ends it.
+-- Prevents all begins, for all senders, until the given moment ('infinity': until resumed). Returns whether sending was already paused. `p_reason` is
+-- a code if `p_params` is given, otherwise the caller's own text. Pausing again sets a new reason and end, but never replaces the pause of a restored
+-- database, which only `resume` ends.
 DROP FUNCTION IF EXISTS fairpost.pause(text, text, timestamptz, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause(
     p_reason text, p_by text, p_until timestamptz DEFAULT 'infinity', p_restored boolean DEFAULT false, p_now timestamptz DEFAULT NULL, p_params jsonb DEFAULT NULL
@@ -86,8 +86,8 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- Holds a whole workspace with the guarantee of a pause: after the commit, no e-mail of the workspace begins. `p_reason` is the caller's text. Begins in
--- progress are awaited last, because the holder of their lock must not wait for a claim. Returns whether the workspace was already held.
+-- Holds a whole workspace, with the same guarantee as a pause: after the commit, none of its e-mails is begun. `p_reason` is the caller's text. Waits
+-- for begins in progress last, because a transaction that holds their lock must not wait for a claim. Returns whether the workspace was already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

@@ -1,12 +1,13 @@
--- Deletes senders without mail since `p_before`: their leaves, nodes left without children, and homes that were not assigned. A sender that returns
--- later is treated as new. Returns the number of leaves deleted; call again while it is `p_max`. This is maintenance, not the hot path.
+-- Deletes senders that have had no mail since `p_before`: their leaves, nodes left without children, and homes that were not assigned manually. A
+-- sender that returns later is treated as new. Returns the number of leaves deleted; call again while it is `p_max`. This is maintenance work and not
+-- on the hot path.
 CREATE OR REPLACE FUNCTION fairpost.prune(p_route text, p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     mine bigint[];
     gone bigint[];
     pruned integer;
-    w text[]; u text[];   -- nodes with deleted leaves
+    w text[]; u text[];   -- the workspaces and users of the deleted leaves
 BEGIN
     PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- so that nothing is staged in the meantime
     gone := ARRAY(

@@ -1,13 +1,13 @@
--- Rules. A person or a policy makes a rule about one name in a workspace. It applies immediately to all mail below this name, waiting or future. The cost
--- of a rule depends on the depth of the tree, never on the number of waiting e-mails.
+-- Rules. A rule is made by a person or a policy, about one name in a workspace. It applies immediately to all mail below this name, waiting or future.
+-- The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand locks for all workspaces, because a change of the fairness settings takes all of them
+    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- all workspaces share a thousand locks, because a change to the fairness settings takes all of them
 $$;
 
 -- Returns the nodes that a rule about this name applies to, and locks their workspaces, so that no new node is staged in the meantime. For a domain,
--- these are its node, which has the weight, and the leaves with the domain in From, which a hold stops.
+-- these are the domain's node, which carries the weight, and the leaves with the domain in From, which a hold stops.
 CREATE OR REPLACE FUNCTION fairpost.lock_named(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -21,20 +21,20 @@ BEGIN
     RETURN named;
 END $$;
 
--- Returns the share of a name among its siblings: its assigned weight, times that of its tier if tiers are weights.
+-- Returns the weight of a name among its siblings: its assigned weight, times the weight of its tier unless lanes are used.
 CREATE OR REPLACE FUNCTION fairpost.weight_of(p_weight double precision, p_tier smallint, f fairpost.fairness) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
 $$;
 
--- Returns when the last rule that stops the name ends, or null if no rule stops it.
+-- Returns when the last of the stops on this name ends, or null if there are none.
 CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.sender_rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
--- Returns how a rule stops its name, whichever lasts longest: held (manually, or with its campaign), throttled, or closed (outside a campaign's
--- window).
+-- Returns how a rule stops its name: held (manually, or with its campaign), throttled, or closed (outside a campaign's window). If several apply,
+-- returns the one that lasts longest.
 CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params
@@ -43,15 +43,15 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     WHERE s.until IS NOT NULL ORDER BY s.until DESC, s.place
 $$;
 
--- Applies a rule to these nodes, taking all rules about them into account. The caller has locked their workspaces. The next staging activates nodes that
--- are free again.
+-- Applies a rule to these nodes, together with all other rules about them. The caller has locked their workspaces. The next staging activates nodes that
+-- are no longer held.
 CREATE OR REPLACE FUNCTION fairpost.apply_rule(named bigint[], r fairpost.sender_rules, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     g record;
     stopped bigint[];
 BEGIN
-    FOR g IN   -- one or two end times: that of this rule, and a later one of another rule about the same nodes
+    FOR g IN   -- there are one or two end times: that of this rule, and a later one of another rule about the same nodes
         SELECT x.until, array_agg(x.id) AS ids
         FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
               UNION ALL
@@ -92,7 +92,7 @@ BEGIN
     VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason, 'params', rule.hold_params));
 END $$;
 
--- Ends a hold. A separate throttle is kept.
+-- Ends a hold, but not a throttle.
 CREATE OR REPLACE FUNCTION fairpost.release(
     p_workspace text, p_level fairpost.node_level, p_key text, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -116,7 +116,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Sets the share of a name among its siblings, from now on.
+-- Sets the weight of a name among its siblings, from now on.
 CREATE OR REPLACE FUNCTION fairpost.set_weight(p_workspace text, p_level fairpost.node_level, p_key text, p_weight double precision) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -129,7 +129,7 @@ BEGIN
 END $$;
 
 -- Sets the tier of a workspace or user, and the end of its throttle (null: no throttle), for queued and future mail. The normal tier is not stored, so a
--- user without a tier has the tier of the workspace.
+-- user without a stored tier has the workspace's tier.
 DROP FUNCTION IF EXISTS fairpost.set_tier(text, fairpost.node_level, text, smallint, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_tier(
     p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
@@ -144,7 +144,7 @@ BEGIN
     IF p_level NOT IN ('workspace', 'user') OR p_tier NOT BETWEEN -1 AND 2 THEN
         RAISE EXCEPTION 'tier: must be -1 to 2, for a workspace or a user, got % for a %', p_tier, p_level USING ERRCODE = 'FP002';
     END IF;
-    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- taken first, so that this and a change of the fairness settings wait for each other
+    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- locked first, so that this and a change to the fairness settings wait for each other
     named := fairpost.lock_named(p_workspace, p_level, p_key);
     INSERT INTO fairpost.sender_rules AS r (workspace, level, key, tier, throttled_until, throttle_reason, throttle_params)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason, p_params)

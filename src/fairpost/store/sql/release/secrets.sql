@@ -1,5 +1,5 @@
--- Sealed secrets, `v1:<key id>:<text>`, of accounts (in their transport), DKIM keys and webhooks. The database does not contain the vault keys, only the
--- ids of the keys in use.
+-- Sealed secrets, `v1:<key id>:<text>`, of accounts (in their transport), DKIM keys and webhooks. The database does not contain the vault's keys, only
+-- the ids of the keys in use.
 
 -- Returns all secrets. `owner` is the object that a secret is bound to.
 CREATE OR REPLACE FUNCTION fairpost.sealed_secrets() RETURNS TABLE (owner text, name text, sealed text)
@@ -11,14 +11,15 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT 'webhook ' || s.id, w.url, s.secret FROM fairpost.webhook_secrets s JOIN fairpost.webhooks w ON w.id = s.webhook_id
 $$;
 
--- Returns the ids of the keys used by all secrets, or by all secrets except one account's.
+-- Returns the ids of the keys that all secrets use, or all secrets except one account's.
 CREATE OR REPLACE FUNCTION fairpost.keys_in_use(p_except bigint DEFAULT NULL) RETURNS text[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT ARRAY(SELECT DISTINCT split_part(s.sealed, ':', 2) FROM fairpost.sealed_secrets() s
                  WHERE s.owner IS DISTINCT FROM 'account ' || p_except ORDER BY 1)
 $$;
 
--- Ensures that the key with which a secret was sealed is still in use, until the commit. Null means that no secret is written.
+-- Ensures until the commit that the keys in use are still `p_keys`, so that a secret sealed with one of them may be written. Null means that no
+-- secret is written.
 CREATE OR REPLACE FUNCTION fairpost.expect_keys(p_keys text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -32,7 +33,7 @@ BEGIN
 END $$;
 
 -- Replaces the secrets with those in `p_after` ({"<owner>": sealed, or null to remove it}) if the current secrets are exactly those in `p_before`.
--- Otherwise changes nothing and returns false. Without its secret, a DKIM key is removed and an endpoint is disabled.
+-- Otherwise changes nothing and returns false. A DKIM key that loses its secret is removed, and an endpoint that loses its secret is disabled.
 CREATE OR REPLACE FUNCTION fairpost.replace_secrets(p_before jsonb, p_after jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- The records of senders, and their activity.
 
--- Registers a workspace (no name) or a user, or changes its record, in the caller's own transaction, such as the one in which a user signs up or pays.
--- An engine decides the tier within a second, and moves the user's mail to the given home. If no home is given, it stays the same.
+-- Registers a workspace (no name) or a user, or changes its record. Runs in the caller's own transaction, such as the one in which a user signs up or
+-- pays. Within a second, an engine decides the tier and moves the user's mail to the given home. If no home is given, the home stays the same.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -27,9 +27,9 @@ BEGIN
     ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_settled = false WHERE h.domain <> excluded.domain;
 END $$;
 
--- Writes the tier, throttle and score decided on revision `p_revision`, and applies them to queued mail. `p_offended_at` is the time of the event that
--- caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Raises an error after waiting a second for a lock. A
--- throttle that is only observed has no effect.
+-- Writes the tier, throttle and score that were decided for revision `p_revision`, and applies them to queued mail. `p_offended_at` is the time of the
+-- event that caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Raises an error if it has to wait longer
+-- than a second for a lock. A throttle that is only observed is stored but not applied.
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
     smallint, double precision, text[], timestamptz, boolean, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
@@ -47,7 +47,7 @@ DECLARE
     why CONSTANT jsonb := CASE WHEN p_enforced AND p_until IS NOT NULL THEN
         CASE jsonb_array_length(p_reasons) WHEN 1 THEN p_reasons -> 0 ELSE jsonb_build_object('code', 'throttle.scored', 'params', jsonb_build_object('reasons', p_reasons)) END END;
 BEGIN
-    -- The sender is locked first, before any lock that others need, because an application may keep the sender locked for any length of time.
+    -- The sender is locked first, before any lock that others need, because an application may keep the sender locked for a long time.
     INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
     PERFORM FROM fairpost.senders s WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name FOR UPDATE;
     PERFORM FROM fairpost.fairness f FOR SHARE;   -- locked before the rules, as in set_tier
@@ -79,14 +79,14 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the senders that are due for a check, earliest first. The index of senders with a due time is in this order.
+-- Returns the senders that are due for a check, earliest first, in the order of the index on the due time.
 CREATE OR REPLACE FUNCTION fairpost.senders_to_look_at(p_max integer, p_now timestamptz) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.look_at <= p_now ORDER BY s.look_at LIMIT p_max
 $$;
 
--- Returns throttled senders that the operators have not been notified of. There is no ORDER BY,
--- because it could make the planner use the primary key, which covers all senders.
+-- Returns throttled senders about which the operators have not been notified. There is no ORDER BY, because it could make the planner use the primary
+-- key, which covers all senders.
 CREATE OR REPLACE FUNCTION fairpost.untold(p_max integer) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
@@ -109,7 +109,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the users of a workspace that have counters. Goes along the index from one user to the next, and reads the newest version of each.
+-- Returns the users of a workspace that have counters. Skips from one user to the next in the index, and reads the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.users_with_activity(p_workspace text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE users(name) AS (
@@ -122,8 +122,8 @@ LANGUAGE sql STABLE AS $$
     SELECT u.name FROM users u WHERE u.name IS NOT NULL
 $$;
 
--- Returns the counters of a user in this period. Recent hours (after `p_counted`) have many versions while a transaction is held open, so they are
--- looked up one by one, each by its newest version.
+-- Returns the counters of a user in this period. Recent hours (after `p_counted`) have many row versions while a transaction is held open, so they
+-- are looked up one by one, each by its newest version.
 CREATE OR REPLACE FUNCTION fairpost.activity_of(p_workspace text, p_user text, p_after timestamptz, p_counted timestamptz, p_until timestamptz) RETURNS SETOF fairpost.activity
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (
@@ -141,9 +141,9 @@ LANGUAGE sql STABLE AS $$
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 
--- Returns senders with the data for a score and a tier: the hours of the past day, the planned hours, and the volume of each previous day. For a
--- workspace, this includes all its users and mail without a user. The result is not sorted: otherwise, the planner might read the index by hour alone,
--- which covers all users, and sort its rows.
+-- Returns senders with the data needed to compute a score and a tier: the hours of the past day, the planned hours, and the volume of each previous
+-- day. For a workspace, this includes all its users and mail without a user. The result is not sorted. Otherwise, the planner might read the index by
+-- hour alone, which covers all users, and sort its rows.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off
@@ -164,7 +164,7 @@ BEGIN
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
                      UNION ALL SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND w.level = 'workspace'
-                     UNION ALL   -- finished days that are not combined yet
+                     UNION ALL   -- finished days whose hours are not combined yet
                      SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
                      FROM unnest(users.names) u(name) CROSS JOIN LATERAL (
                          SELECT * FROM fairpost.activity a WHERE a.workspace = w.workspace AND a.user_name = u.name AND a.hour < unfolded ORDER BY a.hour, a.writer, a.turn) a
@@ -176,14 +176,14 @@ BEGIN
         SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
 
--- Users with mail planned for this hour count as dirty when the hour begins.
+-- Marks the users with mail planned for this hour as changed. Called when the hour begins.
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0
 $$;
 
--- Returns the writer of an account's counters. There is one writer for mail released by the fair queue, and a separate one for mail in order of arrival.
+-- Returns the writer of an account's counters. Mail released by the fair queue and mail released in order of arrival have different writers.
 CREATE OR REPLACE FUNCTION fairpost.writer_of(p_account bigint, p_fair boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '#' || p_account || CASE WHEN p_fair THEN '' ELSE ' fifo' END
@@ -194,10 +194,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_writer NOT LIKE '#% fifo'
 $$;
 
--- Records an account's outcomes since the last call. Adds them to its own counters, each found by its newest version. Only this worker writes these
--- counters, because the lease is locked. Returns the figures for deciding whether a sender or the account is to blame (see blocks.sql). `p_outcomes`:
--- [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. The first two numbers are for the account's day
--- (e-mails and addresses), the others count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- Records an account's outcomes since the last call. Adds them to its own counters, each found by its newest version. No other worker can write these
+-- counters, because the lease is locked. Returns the figures needed to decide whether a sender or the account is to blame (see blocks.sql). `p_outcomes`:
+-- [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. `handled` and `bounces` are for the account's
+-- day (e-mails and addresses); the other numbers count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
@@ -230,7 +230,7 @@ BEGIN
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT o.workspace, fairpost.normalize_user(o."user"), coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
-    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- successful e-mails break no rule
+    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- only bounces and rejections can be offences
     WITH told AS MATERIALIZED (
         SELECT o.*, newest.spot FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
         LEFT JOIN LATERAL (
@@ -242,7 +242,7 @@ BEGIN
     )
     INSERT INTO fairpost.measures (hour, account_id, kind, tier, n, total_us, buckets)
     SELECT hour_now, p_account, o.kind, o.tier, o.n, o.total_us, o.buckets FROM told o WHERE o.spot IS NULL;
-    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- a sent e-mail proves that the login works
+    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- an e-mail that was sent proves that the login works
     WHERE m.account_id = p_account AND m.failed_since IS NOT NULL AND EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0);
     IF lease.day_started_at IS NOT NULL AND p_outcomes <> '[]' THEN
         RETURN QUERY SELECT * FROM fairpost.count_outcomes(lease, p_outcomes, t);
@@ -255,7 +255,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         SELECT k, sum(n::bigint) AS n FROM (SELECT * FROM jsonb_each_text(a) UNION ALL SELECT * FROM jsonb_each_text(b)) both_of_them(k, n) GROUP BY k) summed
 $$;
 
--- Combines finished hours into days, and deletes old hours and days. Only one engine does this at a time; returns false if another engine is doing it.
+-- Combines finished hours into days, and deletes old hours and days. Returns false if another engine is doing this.
 CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
@@ -278,9 +278,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the number of queued e-mails, and since when the oldest e-mail that is due and not held has been waiting. The cost depends on the number of
--- senders, never on the number of e-mails. The function walks down the tree through senders with mail to serve, in claim order, and reads the first e-mail
--- of the thousand senders that have waited longest by their place.
+-- Returns the number of queued e-mails, and the time since which the oldest e-mail that is due and not held has been waiting. The cost depends on the
+-- number of senders, never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It
+-- reads the first e-mail of a thousand senders: those whose place shows that they have waited longest.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

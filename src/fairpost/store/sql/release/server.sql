@@ -1,18 +1,18 @@
--- Checks whether the current server is the one that the engines have confirmed, and how engines confirm a server.
+-- Checks whether the engines have confirmed the current server, and lets them confirm it.
 --
 -- After a failover to a lagging standby, or on a restored server, commits that were acknowledged to engines may be missing. E-mails would then be sent
--- again. Each durable begin and settle increases the step of the account's lease, and engines record the last step that was acknowledged
--- (engine/steps.py). A server is identified by its start time. While this is not the confirmed start time, no lease is stamped with it, and claim and
--- begin_send refuse. This also works behind a pooler, where the server can change without a lost connection. The first engine that notices the change
--- asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares its recorded steps. When all
--- have answered, the server is confirmed.
+-- twice. Each durable begin and settle increases the step of the account's lease, and engines record the last step that was acknowledged
+-- (engine/steps.py). A server is identified by its start time. Until the engines have confirmed this start time, no lease is stamped with it, and
+-- claim and begin_send refuse to work. This also works behind a pooler, where the server can change without a lost connection. The first engine that
+-- notices the change asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares the steps
+-- that it has recorded with those in the database. When all have answered, the server is confirmed.
 
 CREATE OR REPLACE FUNCTION fairpost.is_confirmed() RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT s.confirmed = pg_postmaster_start_time() FROM fairpost.server s
 $$;
 
--- Returns whether this server is confirmed. If it is not, asks the engines once.
+-- Returns whether this server is confirmed. If it is not, asks the engines, once.
 CREATE OR REPLACE FUNCTION fairpost.ask_about_server(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,7 +31,7 @@ BEGIN
     RETURN fairpost.is_confirmed();
 END $$;
 
--- Records an engine's answer about this server: the last step that it has recorded for each account it has driven in this life of the database.
+-- Records an engine's answer about this server: for each account that it has driven in this life of the database, the last step that it has recorded.
 -- `verdict`: confirmed (without the engines in `waits_for`, if any); waiting (for the engines in `waits_for`); behind (the accounts in `behind` have lower
 -- steps here, so commits are missing); silent (the engines in `waits_for` have not answered in time, and there is no proof that this server has all
 -- commits).
@@ -72,11 +72,12 @@ BEGIN
         verdict := 'silent';
         RETURN;
     END IF;
-    -- Either all engines have answered, or it is the same server after a restart, which loses no commit. In that case, missing engines are not awaited.
+    -- Either all engines have answered, or it is the same server after a restart, which loses no commits. After a mere restart, there is no need to
+    -- wait for missing engines.
     verdict := 'confirmed';
     PERFORM fairpost.accept_server(t);
     DELETE FROM fairpost.pauses p WHERE p.waits_for IS NOT NULL;
-    -- Engines that are back resume their leases, regardless of how long the server was away.
+    -- Engines that are back resume their leases, regardless of how long the server was down.
     UPDATE fairpost.leases l SET until = greatest(l.until, t + grace)
     WHERE l.owner IN (SELECT e.id FROM fairpost.engines e WHERE e.seen_at >= s.asked_at - interval '5 seconds');
 END $$;
@@ -97,14 +98,14 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the current life of the database. An engine needs it at startup.
+-- Returns the current life of the database. Engines need it when they start.
 CREATE OR REPLACE FUNCTION fairpost.current_life() RETURNS uuid
 LANGUAGE sql STABLE AS $$
     SELECT i.life FROM fairpost.identity i
 $$;
 
 -- Pauses all sending until a person resumes it, because commits are missing here. `p_life` is the life of the database in which this was noticed.
--- Resuming begins another life, so earlier observations then have no effect. The pause is locked first, as by `resume`.
+-- Resuming begins another life, so that earlier observations have no effect any more. The pause is locked first, as by `resume`.
 DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,14 +1,14 @@
--- Updates the tree with new arrivals, e-mails that have become due, and holds that have ended. The first claim does this. The route's row is the lock, and
--- no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails: a batch of ten thousand e-mails of one
--- sender is one arrival.
+-- Updates the tree with new arrivals, e-mails that have become due, and holds that have ended. Whichever claim comes first does this. The lock is the
+-- route's row, and no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails: a batch of ten thousand
+-- e-mails of one sender is one arrival.
 
--- Returns the row of each of these routes, by its newest version (see migration 0033).
+-- Returns the newest version of the row of each of these routes (see migration 0033).
 CREATE OR REPLACE FUNCTION fairpost.routes_now(names text[]) RETURNS SETOF fairpost.routes
 LANGUAGE sql STABLE AS $$
     SELECT o.* FROM unnest(names) n(route) CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o
 $$;
 
--- Adds one row for each route. Only waits if two transactions add the first account of a route at the same time.
+-- Adds a row for the route unless it has one. Only waits if another transaction is adding the first account of the same route.
 CREATE OR REPLACE FUNCTION fairpost.add_route(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -18,9 +18,9 @@ BEGIN
     END IF;
 END $$;
 
--- Returns all arrivals that the tree has not absorbed. Absorbed arrivals are not read again, even if vacuum cannot remove them for a long time: on a route
--- that has a tree, arrivals are read by transaction, as in staging. All arrivals of other routes are unread. In a restored database, transaction ids start
--- again.
+-- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for a
+-- long time: on a route that has a tree, arrivals are read by transaction, as in staging. On other routes, all arrivals are unread. In a restored
+-- database, transaction ids start again.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
     WITH staged AS MATERIALIZED (
@@ -41,7 +41,7 @@ LANGUAGE sql STABLE AS $$
     SELECT a.* FROM fairpost.arrivals a WHERE a.route > coalesce((SELECT max(s.route) FROM staged s), '')
 $$;
 
--- Statements that are only needed for new names are planned each time, because a plan made when the tree had one page would read the whole tree.
+-- Functions that only run for new names plan their statements each time, because a plan made while the tree was tiny would read the whole tree.
 
 -- Creates the missing nodes for arrivals, level by level, with the rules that apply to them. Each user is attached below the home given with the arrival.
 -- The leaves are always missing, because the key of a leaf is its flow.
@@ -54,9 +54,9 @@ DECLARE
     depth integer;
     f fairpost.fairness;
     lanes text[];
-    users bigint[];   -- new nodes
+    users bigint[];   -- the new nodes of users
 BEGIN
-    SELECT * INTO f FROM fairpost.fairness;   -- read under the locks, because a change of the settings moves all senders
+    SELECT * INTO f FROM fairpost.fairness;   -- read under the locks, because a change to the settings moves all senders
     lanes := ARRAY(SELECT fairpost.lane_of(a.workspace, a.user_name, f) FROM unnest(arrived) a);
     FOR depth IN 0..3 LOOP
         WITH wanted AS (
@@ -118,7 +118,8 @@ BEGIN
     LEFT JOIN LATERAL (SELECT * FROM fairpost.sender_rules d WHERE d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain OFFSET 0) d ON true;
 END $$;
 
--- Returns the arrivals of workspaces that are not in use, and locks these workspaces, because new nodes may change the weight of an existing domain.
+-- Returns the arrivals of workspaces that no other transaction has locked, and locks these workspaces, because new nodes may change the weight of an
+-- existing domain.
 CREATE OR REPLACE FUNCTION fairpost.whose_workspace_is_free(p_route text, arrived fairpost.arrivals[]) RETURNS fairpost.arrivals[]
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -127,7 +128,7 @@ DECLARE
     mine bigint[];
     others text[];
 BEGIN
-    IF there = '{}' THEN   -- if there were no id to look up, the planner could choose any partial index
+    IF there = '{}' THEN   -- nothing to look up; with an empty list, the planner could choose any partial index
         RETURN arrived;
     END IF;
     mine := fairpost.lock_free(there);
@@ -135,7 +136,7 @@ BEGIN
     RETURN (SELECT array_agg(a) FROM unnest(arrived) a WHERE a.workspace <> ALL (others));
 END $$;
 
--- From now on, scans of this route's workspaces start at the first workspace, and newcomers start there.
+-- Moves the point at which scans of this route's workspaces begin to the first active workspace. Newcomers also start there.
 CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -150,8 +151,9 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Returns the new e-mails of an arrival with several e-mails. They are locked, so that the end of an e-mail is reported afterwards. E-mails that are being
--- ended are left out. The e-mails of one call have the same time. Their ids begin with that of the arrival and span the minutes that the call took.
+-- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that if one of them ends, this is reported afterwards.
+-- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids begin with that of the arrival
+-- and span the minutes that the call took.
 CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -167,34 +169,35 @@ BEGIN
     ORDER BY q.workspace, q.id LIMIT p_n FOR KEY SHARE SKIP LOCKED;
 END $$;
 
--- Stages one route; the caller holds its row. Returns true if some arrivals or nodes were left for the next time, because their workspace is locked.
+-- Stages one route; the caller has locked its row. Returns true if some arrivals or nodes were left for next time, because their workspaces are locked.
 CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     arrivals_max CONSTANT integer := 5000;
     each_max CONSTANT integer := 200;
     emails_max CONSTANT integer := 5000;   -- number of new e-mails in all arrivals except the last, because each e-mail has an event
-    more boolean;                  -- some arrivals were not read
-    -- Transaction ids start again in a restored database, and a claim may have run for a long time. Once a minute, everything is therefore read again, as if
-    -- nothing had been read and no node had been woken.
+    more boolean;                  -- whether some arrivals were not read
+    -- Transaction ids start again in a restored database, and a claim may have run for a long time. Once a minute, all arrivals are therefore read and all
+    -- nodes woken again, as if this had never been done before.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;
     snapshot pg_snapshot;
     notes tid[];
-    arrived fairpost.arrivals[];   -- one arrival per flow
+    arrived fairpost.arrivals[];   -- the arrivals, combined to one per flow
     strangers fairpost.arrivals[];
     homes text[];
     asleep bigint[];
     ended bigint[];
     mine bigint[];                 -- the workspaces that this transaction has locked
     awake bigint[];
-    -- Named in each statement: a plain join may read all nodes, depending on the planner's statistics.
+    -- The statements name the ids because a plain join may read all nodes, depending on the planner's statistics.
     flows uuid[];
     behind boolean := false;
 BEGIN
     -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even if
-    -- vacuum cannot remove them for a long time. At most a part of each transaction is read, so that one with ten thousand new names does not delay others.
+    -- vacuum cannot remove them for a long time. At most a part of each transaction is read at once, so that one with ten thousand new names does not delay
+    -- others.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL
@@ -235,7 +238,7 @@ BEGIN
         FROM (SELECT g.workspace, fairpost.normalize_user(g.user_name) AS user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n,
                      coalesce(sum(g.fresh) FILTER (WHERE g.class = 'urgent'), 0) AS urgent, min(g.due_at) AS since
               FROM gone g WHERE g.fresh > 0 GROUP BY 1, 2, 3) g
-        LEFT JOIN LATERAL (   -- the route's own counter; this transaction holds the route
+        LEFT JOIN LATERAL (   -- the route's own counter, which this transaction has locked
             SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = g.workspace AND a.user_name = g.user_name AND a.hour = g.hour AND a.writer = r.route
             ORDER BY a.turn DESC LIMIT 1) newest ON true
     ), booked AS (
@@ -252,7 +255,7 @@ BEGIN
     FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(greatest(-g.fresh, 0))::integer AS unserved
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
-    -- A new name is looked up in the rules, so no rule of its workspace may be changed at the same time.
+    -- New names are looked up in the rules, so no rule of their workspaces may change at the same time.
     SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow LIMIT 1) IS NULL;
     IF strangers IS NOT NULL THEN
         SELECT array_agg(a) INTO strangers FROM unnest(strangers) a
@@ -270,7 +273,7 @@ BEGIN
         SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
         UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)));
 
-    -- Locked workspaces are left for the next time; their arrivals are put back.
+    -- Locked workspaces are left for next time; their arrivals are put back.
     WITH later AS (
         INSERT INTO fairpost.arrivals
         SELECT a.* FROM unnest(arrived) a
@@ -305,7 +308,7 @@ BEGIN
     )
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
 
-    -- Charges for e-mails that were not sent are refunded on every level, but a node never gets a place before the one where scans begin.
+    -- Charges for e-mails that were not sent are refunded on every level, but no node gets a place before the point at which scans begin.
     UPDATE fairpost.node_state c SET vtime = greatest(back.v, c.vtime - back.n / c.weight), turn = c.turn + 1
     FROM (SELECT own.spot, above.v, x.n
           FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
@@ -314,7 +317,7 @@ BEGIN
     WHERE c.ctid = back.spot;
     PERFORM fairpost.move_on(r.route);
 
-    -- A held node keeps its count of mail to serve. When the hold ends, the node is active again.
+    -- A held node keeps its count of mail to serve, so that it is active again when the hold ends.
     WITH freed AS (
         UPDATE fairpost.node_state c SET held_until = NULL, turn = c.turn + 1
         FROM (SELECT o.spot FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[n.id]) o WHERE n.id = ANY (ended) AND n.path[1] = ANY (mine)) free
@@ -328,13 +331,13 @@ BEGIN
         seen_by = pg_current_xact_id(),
         swept_at = CASE WHEN sweep THEN p_now ELSE o.swept_at END,
         woken_until = CASE WHEN behind OR cardinality(asleep) = arrivals_max THEN o.woken_until
-                           ELSE greatest(o.woken_until, p_now - interval '10 seconds') END,  -- a claim in progress may still set a moment that has just passed
+                           ELSE greatest(o.woken_until, p_now - interval '10 seconds') END,  -- a claim in progress may still set a time that has just passed
         turn = o.turn + 1
     WHERE o.route = r.route AND o.turn = r.turn;
     RETURN behind;
 END $$;
 
--- Stages the routes that no other transaction is staging. Returns true if some arrivals or nodes were left for the next time.
+-- Stages the routes that no other transaction is staging. Returns true if some arrivals or nodes were left for next time.
 CREATE OR REPLACE FUNCTION fairpost.absorb_arrivals(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,8 +1,8 @@
--- The two changes of nodes in the flow tree: becoming active and becoming inactive. A node is *active* if it has mail to serve (busy > 0) and is not held;
--- its parent's `busy` counts the active children. Callers hold the locks of the workspaces concerned.
+-- Activates and deactivates nodes in the flow tree. A node is *active* if it has mail to serve (busy > 0) and is not held; its parent's `busy` counts the
+-- active children. Callers have locked the workspaces concerned.
 
--- Returns the state of these nodes, each by its newest version (see migration 0033). `spot` is the location of the row, for an update by the transaction
--- that holds the workspace.
+-- Returns the newest version of the state of each of these nodes (see migration 0033). `spot` is the location of the row, for an update by the
+-- transaction that holds the workspace.
 CREATE OR REPLACE FUNCTION fairpost.node_state_now(ids bigint[])
 RETURNS TABLE (spot tid, id bigint, parent bigint, route text, vtime double precision, v double precision, busy integer, waiting bigint, wake_at timestamptz, held_until timestamptz)
 LANGUAGE sql STABLE AS $$
@@ -10,7 +10,8 @@ LANGUAGE sql STABLE AS $$
         SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
 $$;
 
--- Locks and returns the nodes that are free. Reads only the newest version of each: if that is locked and skipped, all older versions would be scanned.
+-- Locks and returns the nodes that are not locked. Reads only the newest version of each; otherwise, if that one is locked and skipped, all older
+-- versions would be scanned.
 CREATE OR REPLACE FUNCTION fairpost.lock_free(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -20,8 +21,8 @@ BEGIN
 END $$;
 
 -- Called when these nodes have become active. Each starts at its parent's current virtual time, so that inactive nodes gain no credit. Parents that had
--- no mail to serve become active in turn. An offset of at most a thousandth of an e-mail separates nodes that start together, so that the place where
--- scans begin advances with every node served, not once a round.
+-- no mail to serve become active as well. Nodes that start together are separated by offsets of at most a thousandth of an e-mail, so that the point at
+-- which scans begin advances with every node served, not once per round.
 CREATE OR REPLACE FUNCTION fairpost.activate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -49,7 +50,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Called when these nodes have become inactive. Parents without mail to serve become inactive in turn.
+-- Called when these nodes have become inactive. Parents left without mail to serve become inactive as well.
 CREATE OR REPLACE FUNCTION fairpost.deactivate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- Privileges besides those of the schema's owner: the roles fairpost_app (applications, through SQL) and fairpost_tenant (requests over HTTP).
--- Nothing is granted to PUBLIC. grants.sql grants what is described here; `fairpost doctor` and `fairpost db migrate` check it.
+-- The privileges of roles other than the schema's owner: fairpost_app (applications, over SQL) and fairpost_tenant (requests over HTTP). Nothing is
+-- granted to PUBLIC. grants.sql grants what is described here; `fairpost doctor` and `fairpost db migrate` check it.
 
--- Functions that run with their owner's privileges. Each first checks which workspace owns the data (see service/tenants.sql).
+-- Returns the functions that run with their owner's privileges. Each first checks which workspace owns the data (see service/tenants.sql).
 CREATE OR REPLACE FUNCTION fairpost.doors(p_role text) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (
@@ -13,13 +13,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
--- All other functions run with the caller's privileges. The service's queries use many of them. Applications use none of them.
+-- All other functions run with the caller's privileges. The service's queries use many of them, applications none.
 CREATE OR REPLACE FUNCTION fairpost.helpers() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND NOT p.prosecdef AND p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('let_in', 'keep_out')
 $$;
 
--- Each privilege as written in a GRANT. The role must exist.
+-- Returns each privilege as written in a GRANT. The role must exist.
 CREATE OR REPLACE FUNCTION fairpost.tenant_rights() RETURNS TABLE (what text, is_granted boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'USAGE ON SCHEMA fairpost', has_schema_privilege('fairpost_tenant', 'fairpost', 'USAGE')
@@ -37,7 +37,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
             '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,domains,domain_health,mailboxes,api_keys,portal_overrides,suppression_hashes,webhooks,workspace_settings}'),
         ('{UPDATE}', '{conversations}'),
         ('{INSERT}', '{audit,events}')) AS described (rights, tables), unnest(rights) asked, unnest(tables) name
-    UNION ALL   -- includes the operator's accounts, but neither their servers nor the owner of an e-mail
+    UNION ALL   -- covers the operator's accounts too, but neither their servers nor the owners of e-mails
     SELECT format('SELECT (%s) ON fairpost.%I', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), c.relname),
         bool_and(has_column_privilege('fairpost_tenant', c.oid, a.attnum, 'SELECT'))
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -47,7 +47,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     GROUP BY c.oid, c.relname
 $$;
 
--- Returns the same for fairpost_app, or for a login that has its privileges without being a member.
+-- Returns the same for fairpost_app, or for a login that has the role's privileges without being a member.
 CREATE OR REPLACE FUNCTION fairpost.app_rights(p_role text DEFAULT 'fairpost_app') RETURNS TABLE (what text, is_granted boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'USAGE ON SCHEMA fairpost', has_schema_privilege(p_role, 'fairpost', 'USAGE')

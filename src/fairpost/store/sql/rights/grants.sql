@@ -1,4 +1,4 @@
--- Grants the privileges that described.sql describes. This always runs last, because access to a function that does not exist yet cannot be revoked.
+-- Grants the privileges that described.sql describes. This file always runs last, because access to a function that does not exist yet cannot be revoked.
 
 DO $$
 DECLARE
@@ -13,7 +13,7 @@ BEGIN
                 EXECUTE format('GRANT %I TO %I', named, current_user);
             END IF;
         EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
-            NULL;   -- either another database of this server is creating the role, or an administrator must create it, which `fairpost db migrate` reports
+            NULL;   -- either another database on this server is creating the role, or an administrator must create it (`fairpost db migrate` reports this)
         END;
     END LOOP;
 END $$;
@@ -35,7 +35,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Applications: the role, and every login that acts for a workspace but is not a member, because the current login may not add members.
+-- Grants privileges to applications: to the role, and to every login that acts for a workspace but is not a member because the current login may not
+-- add members.
 CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -83,7 +84,7 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION fairpost.let_in(text), fairpost.keep_out(text) FROM PUBLIC;
 
--- Imports use temporary tables, which every role may usually create.
+-- Imports use temporary tables. Usually, every role may create them.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') AND NOT has_database_privilege('fairpost_tenant', current_database(), 'TEMPORARY') THEN
@@ -93,7 +94,7 @@ EXCEPTION WHEN insufficient_privilege THEN
     NULL;   -- the owner of the database decides which roles may create them
 END $$;
 
--- A tenant's rows must not refer to another workspace's rows either. A foreign key does not check the owner.
+-- A tenant's rows must not refer to another workspace's rows either, and foreign keys do not check the owner.
 ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
     workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
     AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));

@@ -1,7 +1,7 @@
 -- Authenticates a key and checks its rate in one round trip. The limit is exact across all processes on all machines.
 
--- Counts one request against a caller's rate. The allowance of a minute can be used at once and refills evenly. `wait_s` is null, or the time until the
--- next request is allowed.
+-- Counts one request against a caller's rate. A minute's allowance can be used all at once and refills evenly. `wait_s` is the time until the next
+-- request is allowed, or null if this one is.
 CREATE OR REPLACE FUNCTION fairpost.take_turn(
     p_caller text, p_per_minute integer, p_now timestamptz DEFAULT NULL, OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
 )
@@ -23,8 +23,8 @@ BEGIN
     remaining := greatest(0, floor((60.001 - reset_s) * p_per_minute / 60.0));
 END $$;
 
--- Authenticates with a key: returns its workspace and scopes, and counts the request against the key's rate and the workspace's. The result shows the rate
--- with less left. `refused` is unknown, revoked, expired, suspended or too_often; if it is set, the request must be rejected.
+-- Authenticates with a key: returns its workspace and scopes, and counts the request against the key's rate and the workspace's. The result shows
+-- whichever rate has less left. `refused` is unknown, revoked, expired, suspended or too_often; if it is set, the request must be rejected.
 CREATE OR REPLACE FUNCTION fairpost.enter(
     p_id text, p_hash bytea, p_now timestamptz DEFAULT NULL, OUT refused text, OUT workspace text, OUT name text, OUT scopes text[], OUT per_minute integer,
     OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
@@ -52,7 +52,7 @@ BEGIN
     IF wait_s IS NULL THEN   -- all keys of a workspace together also have a rate limit
         SELECT * INTO turn FROM fairpost.take_turn('workspace ' || k.workspace, k.workspace_per_minute, p_now);
         wait_s := turn.wait_s;
-        IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller gets the limit that applies
+        IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller is shown the limit that applies
             per_minute := k.workspace_per_minute;
             remaining := turn.remaining;
             reset_s := turn.reset_s;

@@ -1,8 +1,8 @@
--- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it. Functions that run for each e-mail are in
+-- Submissions by a workspace: e-mails in its own name, through its own accounts or accounts lent to it. Functions that run for each e-mail are in
 -- PL/pgSQL, which keeps their plans: SQL functions with subqueries are planned again in every statement.
 
--- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if there is
--- none.
+-- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if the
+-- workspace may not use any such route.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -41,8 +41,8 @@ BEGIN
                    AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true));
 END $$;
 
--- Returns one e-mail as it will be enqueued: `e` with its workspace, route and user. If it names no user, the user is the caller. Otherwise returns the
--- problem with the e-mail.
+-- Returns one e-mail as it will be enqueued: `e` with its workspace, route and user (the caller, if `e` names none). If the e-mail is invalid, returns
+-- the problem instead.
 DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
 CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -69,7 +69,7 @@ BEGIN
         RETURN;
     END IF;
     sender := CASE WHEN e ->> 'from' IS NOT NULL THEN fairpost.parse_sender(e -> 'from') END;
-    address := sender ->> 'address';   -- also null if only a name is given
+    address := sender ->> 'address';   -- this is also null if only a name is given
     IF (e ->> 'from' IS NULL OR sender IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- check_email reports invalid addresses
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is required: mail through the operator''s pool %s is not sent in the operator''s name', route)
@@ -93,7 +93,7 @@ DECLARE
     whose text;
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
-        RETURN;   -- the checks that apply to every e-mail report this
+        RETURN;   -- the checks for all e-mails report this
     END IF;
     whose := coalesce(e ->> 'workspace', fairpost.own_workspace(spoken_for));
     IF whose <> ALL (spoken_for) THEN
@@ -104,7 +104,7 @@ BEGIN
     FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[], 'login:' || session_user, NULL) c;
 END $$;
 
--- Returns which of these e-mails use another workspace's content, as {"ord": complaint}. Content without a workspace belongs to the operator alone.
+-- Returns which of these e-mails use another workspace's content, as {"ord": error}. Content without a workspace belongs to the operator alone.
 CREATE OR REPLACE FUNCTION fairpost.foreign_contents(emails jsonb, is_operator boolean) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     WITH given AS MATERIALIZED (
@@ -121,8 +121,8 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… It is an error to use a known
--- idempotency key with a different request. `p_requests` are the original requests, if the e-mails were built from requests.
+-- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… Using an idempotency key
+-- again with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
     p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,

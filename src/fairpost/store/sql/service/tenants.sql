@@ -1,5 +1,5 @@
--- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' policies only show
--- it that workspace. The functions that it calls run with the privileges of their owner, so each of them checks here first.
+-- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' row policies only
+-- show it that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first calls a check in this file.
 
 -- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any workspace. A request that names no
 -- workspace may act for none.
@@ -9,7 +9,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns the workspaces that an application's login may act for, or null for all of them. The result depends on the session's login, which SET ROLE does
--- not change. Only called in functions that run with their owner's privileges, in which current_user is the owner.
+-- not change. Only called by functions that run with their owner's privileges, in which current_user is the owner.
 CREATE OR REPLACE FUNCTION fairpost.spoken_for() RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT pg_has_role(session_user, current_user, 'MEMBER') THEN fairpost.workspaces_of(session_user) END
@@ -22,19 +22,19 @@ LANGUAGE sql STABLE AS $$
           WHERE pg_has_role(p_login, to_regrole(quote_ident(a.role_name)), 'MEMBER')) a
 $$;
 
--- A login that acts for a single workspace need not name it.
+-- Returns the session's default workspace: the only one that its login acts for, if there is only one, otherwise `default`.
 CREATE OR REPLACE FUNCTION fairpost.own_workspace(spoken_for text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN cardinality(spoken_for) = 1 THEN spoken_for[1] ELSE 'default' END
 $$;
 
--- Returns whether this session may only act for some workspaces.
+-- Returns whether this session is limited to certain workspaces.
 CREATE OR REPLACE FUNCTION fairpost.is_bound() RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT fairpost.tenant() IS NOT NULL OR fairpost.spoken_for() IS NOT NULL
 $$;
 
--- Returns a reason's parameters without those about an account of another workspace, as model/outside.py does over HTTP.
+-- Returns a reason's parameters without those about another workspace's account. model/outside.py does the same over HTTP.
 CREATE OR REPLACE FUNCTION fairpost.params_known_to(p_workspace text, p_params jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN starts_with(p_params ->> 'account', p_workspace || '/') IS NOT false THEN p_params ELSE p_params - '{account,why,server,by}'::text[] END
@@ -79,7 +79,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_
     SELECT CASE WHEN coalesce(a.workspace = fairpost.tenant(), fairpost.tenant() IS NULL) THEN a.transport ELSE '{}' END FROM fairpost.accounts a WHERE a.id = p_account
 $$;
 
--- Returns the same for many accounts in one call, because separate calls for thousands of accounts would take long.
+-- Returns the same for many accounts in one call, because separate calls for thousands of accounts would take too long.
 CREATE OR REPLACE FUNCTION fairpost.transports_of(p_accounts bigint[]) RETURNS TABLE (account_id bigint, transport jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT a.id, CASE WHEN coalesce(a.workspace = t.own, t.own IS NULL) THEN a.transport ELSE '{}' END

@@ -1,9 +1,9 @@
--- Webhooks: which endpoints have events to deliver, which endpoint is served next, and how its turn ends. An engine leases an endpoint, posts its events,
--- and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
+-- The delivery of webhooks: which endpoints have events to deliver, which one is served next, and how its turn ends. An engine leases an endpoint, posts
+-- its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
 
--- Marks the endpoints that have new events, and returns their number. An endpoint without pending events starts at these events, so an idle endpoint
--- never reads the events of others. Events are read once for all endpoints. If only a few events of an endpoint have failed, its pause ends, because it
--- may have refused only these events. A response of 429 or 503 concerns the whole endpoint, so its pause does not end.
+-- Marks the endpoints that have new events, and returns their number. An endpoint without pending events continues at its new events, so that an idle
+-- endpoint never reads the events of others. Events are read once for all endpoints. If only a few events of an endpoint have failed, its pause ends,
+-- because the endpoint may have refused only these events. After a response of 429 or 503, which concerns the whole endpoint, the pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -30,7 +30,7 @@ BEGIN
             SELECT o.workspace FROM unnest(t.late) x(xid) CROSS JOIN LATERAL (
                 SELECT * FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id BETWEEN t.first_id AND t.last_id AND o.at BETWEEN t.first_at AND t.last_at OFFSET 0) o) o
         WHERE o.workspace IS NOT NULL);
-    UPDATE fairpost.webhooks w SET is_behind = true, cursor = before || '.' || (2 ^ 53)::bigint   -- after all events of that turn
+    UPDATE fairpost.webhooks w SET is_behind = true, cursor = before || '.' || (2 ^ 53)::bigint   -- the position after all events of that turn
     WHERE NOT w.is_behind AND (w.workspace IS NULL OR w.workspace = ANY (whose));
     GET DIAGNOSTICS woken = ROW_COUNT;
     UPDATE fairpost.webhooks w SET next_at = NULL
@@ -40,10 +40,10 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are workspaces that have the
--- maximum number of endpoints in progress. `p_failing_max` limits the failing endpoints, so that endpoints that answer never wait for those that do not.
--- `p_running` are the endpoints that this engine is serving. If another endpoint is leased to this engine, it was interrupted by a restart of the engine
--- or of the database, and continues immediately.
+-- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are the workspaces that have the
+-- maximum number of endpoints in progress. `p_failing_max` limits the number of failing endpoints, so that endpoints that respond never wait for those
+-- that do not. `p_running` are the endpoints that this engine is serving. Any other endpoint leased to this engine was interrupted by a restart of the
+-- engine or of the database, and continues immediately.
 DROP FUNCTION IF EXISTS fairpost.take_webhooks(text, integer, integer, integer, text[], double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_running bigint[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF fairpost.webhooks
@@ -72,9 +72,9 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint that are due, in order. An event is left out while an earlier event of its lane is not due. With `p_all`,
--- returns the first event of each lane, due or not, and those with the fewest attempts first. A row without an id stands for an event that was dropped in
--- the meantime.
+-- Returns the pending events of an endpoint that are due, in order. Events are left out as long as an earlier event of their lane is not due. With
+-- `p_all`, returns the first event of each lane, due or not, with the fewest attempts first. A row without an id represents an event that was dropped
+-- in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
@@ -93,8 +93,8 @@ $$;
 
 -- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if another
 -- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
--- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. An endpoint that was
--- resumed, or got another URL, during the turn is neither disabled nor delayed because of the turn's results.
+-- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. If an endpoint was
+-- resumed or got another URL during the turn, the turn's results neither disable nor delay it.
 DROP FUNCTION IF EXISTS fairpost.book_webhook(bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book_webhook(p_id bigint, p_epoch bigint, p_booked jsonb, p_now timestamptz DEFAULT NULL) RETURNS SETOF fairpost.webhooks
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -126,7 +126,7 @@ BEGIN
         SELECT p_id, l.turn, l.event_id, hook.workspace, l.lane, l.attempts, coalesce(l.since, t), l.next_at
         FROM jsonb_to_recordset(p_booked -> 'pending') l(turn bigint, event_id bigint, lane text, attempts integer, since timestamptz, next_at timestamptz)
         ON CONFLICT (webhook_id, turn, event_id) DO UPDATE SET attempts = EXCLUDED.attempts, next_at = EXCLUDED.next_at;
-        -- Events that the turn did not read wait for those before them as well. Otherwise the endpoint would be leased again and again for nothing.
+        -- Events that the turn did not read wait for earlier ones too. Otherwise the endpoint would be leased again and again for nothing.
         UPDATE fairpost.webhook_pending p SET next_at = l.next_at
         FROM (SELECT l.lane, max(l.next_at) AS next_at FROM jsonb_to_recordset(p_booked -> 'pending') l(lane text, next_at timestamptz) GROUP BY l.lane) l
         WHERE p.webhook_id = p_id AND p.lane = l.lane AND p.next_at < l.next_at;
@@ -145,7 +145,7 @@ BEGIN
     WHERE w.id = p_id RETURNING w.*;
 END $$;
 
--- Returns the cursor for `p_at`. All events after this time follow the cursor.
+-- Returns a cursor that all events after `p_at` follow.
 CREATE OR REPLACE FUNCTION fairpost.events_cursor_at(p_at timestamptz) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT coalesce(

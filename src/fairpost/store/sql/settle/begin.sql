@@ -1,10 +1,10 @@
--- Records the intent to send before the send: it is committed right before the transport is called, together with the charge to the account. `verdict` is
--- begun, or the reason why the e-mail was not begun. In that case, nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not ours),
--- unconfirmed (the engines have not confirmed this server), late (this step or a later one was already taken), held (its sender is held, or everything is
--- paused: return the e-mail), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken), blocked (its
--- workspace is blocked on this account: return the e-mail for other accounts), suppressed, expired; for campaigns also closed and parked (see gates.sql).
--- `skip` lists recipients to leave out. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or late step changes
--- nothing.
+-- Records the intent to send before the send: it is committed, together with the charge to the account, right before the transport is called. `verdict`
+-- is begun, or the reason why the e-mail was not begun, in which case nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
+-- ours), unconfirmed (the engines have not confirmed this server), late (this step or a later one was already taken), held (its sender is held, or
+-- everything is paused: return the e-mail), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken),
+-- blocked (its workspace is blocked on this account: return the e-mail for other accounts), suppressed, expired; for campaigns also closed and parked
+-- (see gates.sql). `skip` lists recipients to leave out. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or
+-- late step changes nothing.
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,
@@ -30,12 +30,12 @@ BEGIN
     skip := begun.skip;
     attempt := begun.attempt;
     IF verdict = 'begun' THEN
-        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- as an assignment, because PERFORM would be a whole query
+        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- an assignment, because PERFORM would run a whole query
     END IF;
 END $$;
 
--- Records a single send, for limits over a sliding period. Old rows are deleted when the lease is renewed, not with each send, because deleted rows are
--- scanned again while a transaction is held open.
+-- Records an individual send, for limits over a sliding period. Old rows are deleted when the lease is renewed, not with each send, because while a
+-- transaction is held open, deleted rows are still scanned.
 CREATE OR REPLACE FUNCTION fairpost.charge(p_account bigint, p_id bigint, p_units integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
@@ -46,7 +46,7 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute'
 $$;
 
--- Returns the single sends of the past day, oldest first.
+-- Returns the individual sends of the past day, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS TABLE (at timestamptz, units integer)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- only columns that a tenant's request may read
@@ -83,8 +83,8 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Locks first, then reads, so that no pause can begin between here and the commit. Written as an assignment, which costs a microsecond, while PERFORM
-    -- costs a whole query.
+    -- Locks first, then reads, so that no pause can begin between here and the commit. Written as an assignment, which takes a microsecond, because
+    -- PERFORM runs a whole query.
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
         verdict := 'held';
@@ -101,8 +101,8 @@ BEGIN
     verdict := 'begun';
 END $$;
 
--- Returns whether the e-mail's workspace, domain, user or stream is held. Each is looked up by its whole key, because a workspace may have rules for a
--- hundred thousand users.
+-- Returns whether the e-mail's workspace, domain, user or stream is held. Each rule is looked up by its whole key, because a workspace may have rules
+-- for a hundred thousand users.
 CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

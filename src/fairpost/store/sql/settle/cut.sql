@@ -1,7 +1,7 @@
--- Puts back an e-mail that a dead worker had begun but not completed. The caller has proof that the worker is dead, so the lease need not expire, and that
--- the final dot of this attempt was never written. The attempt is logged as cut and still counts, so that an e-mail that crashes its workers is given up
--- eventually. Returns the new state. If e-mail, attempt, account and epoch do not all match, returns null and changes only the lease. If the provider can
--- be asked about the e-mail, nothing is put back, because a later worker may have sent its draft.
+-- Puts back an e-mail that a dead worker had begun but not completed. The caller has proof that the worker is dead, so that there is no need to wait until
+-- its lease expires, and that the final dot of this attempt was never written. The attempt is logged as cut and still counts, so that Fairpost eventually
+-- gives up on an e-mail that crashes its workers. Returns the new state. If the e-mail, attempt, account and epoch do not all match, returns null and only
+-- changes the lease. If the provider can be asked about the e-mail, nothing is put back, because a later worker may have sent its draft.
 CREATE OR REPLACE FUNCTION fairpost.cut(
     p_account bigint, p_epoch bigint, p_id bigint, p_attempt integer, p_due_at timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -33,17 +33,17 @@ BEGIN
         RETURN 'failed';
     END IF;
     IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise it would never be served
+        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise the e-mail would wait forever
         RETURN 'cancelled';
     END IF;
-    -- account, epoch and begun_at are kept, so that late proof that it was sent still prevents a second send
+    -- keeps account, epoch and begun_at, so that late proof that the e-mail was sent still prevents a second send
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, claimed_at = NULL, last_error = fairpost.in_one(why, '{}') WHERE q.id = p_id;
     PERFORM fairpost.note(ARRAY[p_id], 1);
     PERFORM fairpost.tell_of_email(email, 'email.delivery_delayed', why, '{}', t);
     RETURN 'waiting';
 END $$;
 
--- Returns the key that distinguishes notes about this database from notes about another database, including a restored copy.
+-- Returns the key that distinguishes notes about this database from notes about others, including restored copies of it.
 CREATE OR REPLACE FUNCTION fairpost.handover_key() RETURNS uuid
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT md5(concat_ws('|', (SELECT i.life FROM fairpost.identity i), coalesce(n.system_identifier, 0), n.database_oid, n.table_oid, coalesce(n.timeline, 0)))::uuid

@@ -1,4 +1,4 @@
--- Records which engine reads which mailbox, and the position up to which it has read. A position is committed together with the findings before it.
+-- Records which engine reads which mailbox, and the position up to which it has read. Each position is committed together with the findings up to it.
 
 -- Returns the mailboxes that this engine reads from now on, at most `p_max`: its current mailboxes, and free ones. A mailbox is free if its engine has not
 -- been active for a minute. Releases mailboxes that should no longer be read. Needs the index accounts_read.
@@ -28,7 +28,7 @@ BEGIN
     WHERE r.owner = p_owner ORDER BY r.account_id;
 END $$;
 
--- Stores the position after which reading continues. Returns false if another engine reads the mailbox; then nothing may be committed.
+-- Stores the position after which reading continues. Returns false if another engine reads the mailbox; in that case, the caller must not commit anything.
 CREATE OR REPLACE FUNCTION fairpost.advance_mailbox(p_account bigint, p_epoch bigint, p_position jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,6 @@
--- Operations of people on single e-mails.
+-- Actions of people on individual e-mails.
 
--- Cancels an e-mail before it is begun, with a note from the caller. Returns its resulting state: cancelled, or the state that prevented the cancellation.
+-- Cancels an e-mail before it is begun, with a note from the caller. Returns the resulting state: cancelled, or the state that prevented the cancellation.
 -- Runs in the caller's transaction and only locks the e-mail itself.
 CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -9,7 +9,7 @@ BEGIN
     RETURN fairpost.cancel_email(p_id, 'email.cancelled', jsonb_strip_nulls(jsonb_build_object('note', left(p_reason, 2000))), p_now);
 END $$;
 
--- Does the same with a reason of Fairpost's own: a code with parameters. Callers have checked the owner of the e-mail.
+-- Does the same with one of Fairpost's own reasons: a code with parameters. Callers have checked who owns the e-mail.
 CREATE OR REPLACE FUNCTION fairpost.cancel_email(p_id bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS fairpost.email_state
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -43,7 +43,7 @@ BEGIN
     PERFORM fairpost.require_own_email(p_id);
     DELETE FROM fairpost.emails e WHERE e.id = p_id
     AND (e.state IN ('failed', 'bounced') OR p_also_unbegun AND e.state IN ('cancelled', 'suppressed') AND e.attempts = 0)
-    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- otherwise it would never be served
+    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- otherwise the e-mail would wait forever
         SELECT FROM fairpost.campaigns c WHERE c.id = e.campaign_id AND c.state <> 'cancelled'
         AND EXISTS (SELECT FROM fairpost.prospects p WHERE p.id = e.prospect_id)
         AND (left(e.route, 1) <> '@' OR EXISTS (SELECT FROM fairpost.accounts a WHERE e.route = '@' || a.name))))
@@ -56,9 +56,9 @@ BEGIN
     RETURN 'waiting';
 END $$;
 
--- Moves an e-mail from history back to the queue. A follow-up waits for the previous step or, if that was sent, until its delay has passed, on the same
--- account. If the previous step is no longer in history, the follow-up does not wait. E-mails that were cancelled only because this one was not sent wait
--- for it again.
+-- Moves an e-mail from history back to the queue. A follow-up waits for the previous step or, if that was sent, until its delay has passed, and uses the
+-- same account. If the previous step is no longer in history, the follow-up does not wait. E-mails that were cancelled only because this one was not sent
+-- now wait for it again.
 CREATE OR REPLACE FUNCTION fairpost.requeue(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
         PERFORM FROM fairpost.campaigns c WHERE c.id = email.campaign_id FOR NO KEY UPDATE;   -- so that it is not completed in the meantime
         is_paused := coalesce((SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id) AND fairpost.is_still_paused(email.prospect_id), false);
         IF email.follows IS NOT NULL THEN
-            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- any settlement in progress has ended
+            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- by now, any settlement in progress has ended
             SELECT e.finished_at, '@' || a.name AS route INTO before FROM fairpost.emails e LEFT JOIN fairpost.accounts a ON a.id = e.account_id
             WHERE e.id = email.follows AND e.state = 'sent';
             due := CASE WHEN FOUND THEN greatest(p_now, before.finished_at + make_interval(secs => (
@@ -90,7 +90,7 @@ BEGIN
         email.recipients, email.addresses, email.fields, email.idempotency_key, fairpost.in_one(email.reason, email.reason_params), email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);
     INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id) VALUES (p_now, 'email.queued', email.workspace, email.id, email.account_id, email.campaign_id);
-    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered');   -- findings about the previous attempts
+    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered');   -- what returned mail said about the previous attempts
     IF email.campaign_id IS NOT NULL THEN
         UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, reason_params = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed' RETURNING * INTO revived;
         IF FOUND THEN
@@ -100,7 +100,7 @@ BEGIN
     END IF;
 END $$;
 
--- Ends a claimed e-mail that can never be sent, before it is begun, without charging the account. Returns false if the lease no longer holds the e-mail.
+-- Ends a claimed e-mail that can never be sent, before it is begun and without charging the account. Returns false if the lease no longer holds the e-mail.
 DROP FUNCTION IF EXISTS fairpost.fail_claimed(bigint, bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

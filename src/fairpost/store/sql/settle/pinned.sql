@@ -1,6 +1,7 @@
--- Mail that only one account may send, while this account is suspended. The mail waits for some time and then fails; it can be retried.
+-- Handles mail that only one account may send while this account is suspended. The mail waits for some time and then fails; it can be retried.
 
--- Returns the flows of a route, from the tree and from the arrivals that it has not absorbed yet, because nothing is staged for an account that may not send.
+-- Returns the flows of a route, from the tree and also from the arrivals that it has not absorbed, because nothing is staged for an account that may not
+-- send.
 CREATE OR REPLACE FUNCTION fairpost.flows_of(p_route text) RETURNS TABLE (flow uuid, class fairpost.email_class)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE below AS (
@@ -14,7 +15,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Fails the due e-mails of an account that has been suspended for this long, with the reason `email.account_suspended`. The account's row is locked, so
--- that no e-mail of an account that is being resumed fails. Held mail keeps waiting, and so does all mail while everything is paused. Returns the number
+-- that no e-mail fails while its account is being resumed. Held mail keeps waiting, and so does all mail while everything is paused. Returns the number
 -- of e-mails; call again while it is `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -41,7 +42,7 @@ BEGIN
                 SELECT q.id FROM fairpost.queue q WHERE q.flow = f.flow AND q.waiting AND q.due_at <= t
                 ORDER BY q.due_at, q.id LIMIT p_max FOR UPDATE SKIP LOCKED) q
             WHERE lost.suspended_at <= t - CASE f.class WHEN 'urgent' THEN patience.urgent ELSE patience.bulk END
-            AND NOT fairpost.is_held(one.workspace, one.domain, one.user_name, one.stream, t) LIMIT p_max - n   -- all e-mails of a flow are from one sender
+            AND NOT fairpost.is_held(one.workspace, one.domain, one.user_name, one.stream, t) LIMIT p_max - n   -- all e-mails of a flow have the same sender
         LOOP
             PERFORM fairpost.note(ARRAY[given_up], -1);
             PERFORM fairpost.finish(given_up, 'failed', 'email.account_suspended', t);
@@ -85,7 +86,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the workspaces that have failed e-mails. Goes along the index from one workspace to the next.
+-- Returns the workspaces that have failed e-mails. Skips from one workspace to the next in the index.
 CREATE OR REPLACE FUNCTION fairpost.workspaces_with_failed() RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Recovers the e-mails of a lost lease: e-mails that were not begun wait again, and e-mails that were begun are in doubt. Callers have fenced the old
--- epoch. An e-mail that is being cancelled is left to the next claim or reaping. Returns true if no e-mail was left.
+-- epoch. An e-mail that is being cancelled is left to the next claim or reap. Returns true if no e-mails are left.
 DROP FUNCTION IF EXISTS fairpost.recover(bigint, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.recover(p_account bigint, p_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -9,7 +9,7 @@ DECLARE
     held bigint[];
     back bigint[];
 BEGIN
-    -- Every query of this kind uses a range and orders by both columns, so that the index by id alone, which has all e-mails, is not used.
+    -- Every query of this kind uses a range and orders by both columns, so that the planner does not use the index by id alone, which contains all e-mails.
     held := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.epoch < p_epoch AND q.state <> 'in_doubt'
                   ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);
     back := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (held) AND q.state = 'claimed');

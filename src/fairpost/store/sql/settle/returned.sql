@@ -1,12 +1,12 @@
--- Mail that comes back after an e-mail was handed over: which e-mail it is about, and its effects. Each finding is recorded once and applied once. If the
--- same mail arrives twice, or in a different order, the resulting state is the same.
+-- Processes mail that comes back after an e-mail was handed over: finds the e-mail that it is about, and applies its effects. Each finding is recorded
+-- once and applied once. If the same mail arrives twice, or in a different order, the resulting state is the same.
 
--- Returns the e-mail that a finding is about, or no row if this is uncertain; an uncertain finding has no effect. `p_candidates` are the ids in the mail,
+-- Returns the e-mail that a finding is about, or no row if that is uncertain; an uncertain finding has no effect. `p_candidates` are the ids in the mail,
 -- most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may have seen
--- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) is
--- about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may answer from
--- another address or let someone else answer. As a last resort, such mail is matched by recipient and time: the only e-mail to this address in two weeks,
--- or one of several e-mails of a sequence if it makes no difference which one is meant.
+-- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) can
+-- only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may answer
+-- from another address or let someone else answer. As a last resort, such mail is matched by recipient and time, if only one e-mail was sent to this
+-- address in two weeks, or if there were several of one sequence and it makes no difference which one is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -57,9 +57,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(r ->> 'address') FROM jsonb_array_elements(recipients) r
 $$;
 
--- Records the findings of a mail, and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on, by_name}].
--- Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the mail itself if it should be kept
--- (replies.sql).
+-- Records the findings of a message, and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on,
+-- by_name}]. Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the message itself if it should
+-- be kept (see replies.sql).
 DROP FUNCTION IF EXISTS fairpost.take_return(text, bigint, bigint[], boolean, text[], jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_return(
     p_source text, p_account bigint, p_candidates bigint[], p_is_token boolean, p_message_ids text[], p_findings jsonb, p_now timestamptz DEFAULT NULL,
@@ -94,14 +94,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Keeps the newest 10,000 findings that are not about a known e-mail. Checked with every hundredth finding. Needs returned_unknown.
+-- Keeps the newest 10,000 findings whose e-mail is unknown. Older ones are deleted with every hundredth finding. Needs returned_unknown.
 CREATE OR REPLACE FUNCTION fairpost.prune_unknown_returns() RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     DELETE FROM fairpost.returned r WHERE r.email_id IS NULL AND r.id <= (SELECT o.id FROM fairpost.returned o WHERE o.email_id IS NULL ORDER BY o.id DESC OFFSET 10000 LIMIT 1)
 $$;
 
 -- Applies one finding. Returns false if its e-mail is not finished yet, or if the finding was applied before. Takes the same locks as a settlement: the
--- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail takes effect only here.
+-- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail only takes effect in this function.
 CREATE OR REPLACE FUNCTION fairpost.apply_return(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -120,7 +120,7 @@ BEGIN
     END IF;
     SELECT * INTO email FROM fairpost.emails e WHERE e.id = r.email_id FOR UPDATE;
     IF NOT FOUND THEN
-        RETURN false;   -- it is being sent, in doubt, or waiting for a retry; the finding is applied when the e-mail is finished
+        RETURN false;   -- the e-mail is being sent, in doubt, or waiting for a retry; the finding is applied when the e-mail is finished
     END IF;
     said := coalesce(nullif(r.params ->> 'reply', ''), r.reason);
     CASE r.effect
@@ -137,7 +137,7 @@ BEGIN
         UPDATE fairpost.queue q SET due_at = fairpost.not_before(q.due_at, r.back_on), parked_due = fairpost.not_before(q.parked_due, r.back_on)
         WHERE q.follows = r.email_id AND q.campaign_id IS NOT NULL AND q.waiting AND r.back_on IS NOT NULL;
     ELSE
-        NULL;   -- the finding is shown, but changes nothing
+        NULL;   -- the finding is only displayed and changes nothing
     END CASE;
     IF r.effect IN ('bounced', 'unconfirmed', 'complained') AND lease.account_id IS NOT NULL AND NOT EXISTS (
         SELECT FROM fairpost.returned x WHERE x.email_id = r.email_id AND x.address = r.address AND x.applied_at IS NOT NULL
@@ -149,13 +149,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the same time of day (UTC) on that day, if the moment is before that day.
+-- Moves a moment to the same time of day (UTC) on that day, if it is before that day.
 CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
 $$;
 
--- Changes an e-mail from sent to bounced when it has bounced for all its recipients. The next step of its sequence is never sent.
+-- Changes an e-mail from sent to bounced if it has bounced for all its recipients. The next step of its sequence is never sent.
 CREATE OR REPLACE FUNCTION fairpost.bounce_late(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -177,9 +177,9 @@ BEGIN
     END IF;
 END $$;
 
--- Has the same effect as a refusal during the SMTP conversation: an address that does not exist is suppressed, and so is one with too many full-mailbox
--- reports. An address that seems dead is suppressed by the report on a second e-mail. Returned mail is counted separately, because servers that return
--- mail later had accepted it, which resets the count of soft bounces.
+-- Has the same effect as a refusal during the SMTP conversation: an address that does not exist is suppressed, and so is one whose mailbox was reported
+-- full too often. An address that only seems dead is suppressed when a second e-mail is reported. Returned mail is counted separately, because these
+-- servers first accepted the mail, which resets the count of soft bounces.
 CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -219,7 +219,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Updates the day's bounces of the account and the sender, and the sender's score; a complaint counts as a refusal. The caller holds the lease's row.
+-- Adds to the day's bounces of the account and the sender, which affects the sender's score; a complaint counts as a refusal. The caller holds the
+-- lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -230,10 +231,10 @@ BEGIN
     PERFORM fairpost.book(lease.account_id, lease.epoch, jsonb_build_array(jsonb_build_object(
         'workspace', email.workspace, 'user', email.user_name, 'is_fair', (SELECT fairpost.is_fair(email.workspace, f.share) FROM fairpost.fairness f WHERE f.single),
         'handled', 0, 'bounces', bounces, 'refused', 0, 'sent', 0, 'bounced', bounces, 'rejected', 1 - bounces)), '[]', p_now);
-    PERFORM set_config('synchronous_commit', durability, true);   -- counters alone need not be durable, but this commit must be
+    PERFORM set_config('synchronous_commit', durability, true);   -- counters alone need not be durable, but the rest of this commit must be
 END $$;
 
--- Returns the ids of findings to pass to apply_return one by one, because their e-mails have finished in the meantime.
+-- Returns the ids of findings whose e-mails have finished in the meantime, to pass to apply_return one by one.
 CREATE OR REPLACE FUNCTION fairpost.returns_to_apply(p_max integer DEFAULT 100) RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT r.id FROM fairpost.returned r WHERE r.email_id IS NOT NULL AND r.applied_at IS NULL AND EXISTS (SELECT FROM fairpost.emails e WHERE e.id = r.email_id) ORDER BY r.id LIMIT p_max

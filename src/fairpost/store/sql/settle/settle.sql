@@ -40,12 +40,12 @@ DECLARE
     why text;
     params jsonb;
     said text;   -- both in one
-    done text;   -- receives the result of calls, because an assignment is cheaper than PERFORM, which is a whole query
+    done text;   -- receives the results of calls, because an assignment is cheaper than PERFORM, which runs a whole query
 BEGIN
     IF p_outcome <> 'sent' THEN
         why := coalesce(p_detail ->> 'reason', CASE p_outcome WHEN 'in_doubt' THEN 'email.outcome_unknown' ELSE 'email.refused' END);
         params := fairpost.shortened(coalesce(p_detail -> 'params', jsonb_strip_nulls(jsonb_build_object('code', p_detail -> 'code', 'reply', p_detail -> 'reply'))));
-        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- an e-mail that was never handed over has none
+        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- null for an e-mail that was never handed over
     END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
@@ -105,7 +105,7 @@ BEGIN
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
-    ELSIF p_outcome IN ('sent', 'retry') THEN   -- the next condition is separate, so that its query runs only here; usually a single lookup finds nothing
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- a separate condition, so that its query runs only here; usually, a single lookup finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
             PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;
@@ -113,14 +113,14 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- Returns how many of an e-mail's attempts ended because of the account. These are in the log, but do not count as attempts.
+-- Returns how many of an e-mail's attempts ended because of the account. These attempts are in the log, but do not count.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
--- Writes one permanent log entry, numbered by the e-mail's attempts. Deferrals are looked up in the log only after an earlier error, because every send
--- calls this function. A second entry for the same attempt (late proof) replaces the doubt.
+-- Writes one permanent log entry, numbered by the e-mail's attempts. Deferrals are only looked up in the log after an earlier error, because every send
+-- calls this function. A second entry for the same attempt (late proof) replaces the entry about the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -132,8 +132,8 @@ BEGIN
         response_ms = excluded.response_ms, recipients = excluded.recipients;
 END $$;
 
--- Puts claimed e-mails that will not be begun now back into the queue. Only includes e-mails of this lease that are not being cancelled, because waiting
--- for a cancellation could deadlock. Returns the e-mails that were put back.
+-- Puts claimed e-mails that will not be begun now back into the queue. Leaves out e-mails that are being cancelled, because waiting for a cancellation
+-- could deadlock, and e-mails of other leases. Returns the e-mails that were put back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

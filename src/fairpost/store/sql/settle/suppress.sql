@@ -1,13 +1,13 @@
--- The suppression list: the addresses that get no more mail, in one workspace or ('*') in all, and how addresses are added.
+-- The suppression list, and how addresses get onto it. Addresses on the list get no more mail, in one workspace or ('*') in all.
 
--- Returns the hash of an erased address. The hash does not reveal the address, but a given address can be compared with it.
+-- Returns the hash that is kept of an erased address. The hash does not reveal the address, but any given address can be compared with it.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
 $$;
 
--- Returns whether an entry of the list stops mail of a class. An unsubscribe stops only bulk mail: a person who wants no newsletters may still request a
--- new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added later
+-- Returns whether an entry on the list stops mail of this class. An unsubscribe stops only bulk mail: a person who wants no newsletters may still
+-- request a new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added later
 -- (`p_also_urgent`).
 CREATE OR REPLACE FUNCTION fairpost.stops_mail(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -24,8 +24,8 @@ DECLARE
     folded text;
     has_erased CONSTANT boolean := EXISTS (SELECT FROM fairpost.suppression_hashes);
 BEGIN
-    -- Looked up one by one by the key, because with a single query, a planner without statistics may read a workspace's whole list. Addresses are
-    -- normalized beforehand, because an assignment is cheaper than the same expression in a query.
+    -- The addresses are looked up one by one by their keys, because for a single query, a planner without statistics may read a workspace's whole
+    -- list. They are normalized beforehand, because an assignment is cheaper than the same expression in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.normalize_address(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
@@ -59,7 +59,7 @@ BEGIN
     VALUES (p_workspace, fairpost.normalize_address(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
-        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- bounced recipients are handled when their e-mails are claimed
+        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- for bounces, this happens when their e-mails are claimed
             PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.recipient_suppressed', jsonb_build_object('kind', p_kind, 'note', p_reason), p_now)
             FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.normalize_address(p_address);
         END IF;
@@ -88,9 +88,9 @@ BEGIN
 END $$;
 
 -- Applies the results of an attempt to the recipients' addresses. Addresses in `bounced` no longer exist and are suppressed. Addresses in `soft_bounced`
--- did not accept the e-mail, and it gets no more attempts. These are counted, and suppressed after too many in a row within the window. Counts of
--- recipients that got the e-mail are reset. The counts are written first, then the list, each in alphabetical order, so that two concurrent settlements
--- for the same people may wait for each other but never deadlock.
+-- did not accept the e-mail, and will not be tried again. These failures are counted, and the address is suppressed after too many in a row within the
+-- window. For recipients that got the e-mail, the counts are reset. The counts are written first, then the list, each in alphabetical order, so that two
+-- concurrent settlements for the same people may wait for each other but never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -146,7 +146,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
 $$;
 
--- Normalizes addresses again that were normalized by earlier rules. There are few such rows, because all rules treat ASCII in the same way.
+-- Normalizes addresses again that were normalized according to earlier rules. There are few such rows, because all rules treat ASCII in the same way.
 DO $$
 DECLARE
     s fairpost.suppressions;
