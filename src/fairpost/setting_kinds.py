@@ -1,4 +1,4 @@
-"""Kinds of settings. Each has its rule as text, and its parser. The settings are in `settings.py`."""
+"""Kinds of settings. Each kind has its rule as text, and a parser. The settings are in `settings.py`."""
 
 import re
 import tomllib
@@ -152,7 +152,7 @@ def _host(text: str) -> str | None:
 
 
 def _password(text: str) -> str | None:
-    """Returns the password. In the text, bytes that are not UTF-8 are surrogates."""
+    """Returns the password. Bytes in the text that are not UTF-8 are represented as surrogates."""
     is_one_line = len(text.encode(errors="surrogatepass")) <= PASSWORD_BYTES_MAX and not set(text) & set("\0\r\n")
     return text if is_one_line and not any("\ud800" <= char <= "\udfff" for char in text) else None
 

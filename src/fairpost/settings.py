@@ -47,9 +47,8 @@ class RequestLog(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting. `also` has other names of its variable, each with its own kind.
-
-    The first name that is set is used, unless the setting's own variable is set.
+    """A setting. `also` maps other names of its variable to their kinds. The first of these names that is set is used,
+    unless the setting's own variable is set.
     """
 
     name: str = ""
@@ -67,7 +66,7 @@ class Setting:
 def setting(
     kind: Kind, default: str | None, help_: str, *, also: Mapping[str, Kind] | tuple[str, ...] = (), absent: Any = None
 ) -> Any:
-    """Returns a field of Settings. Names in `also` without a kind have the same kind."""
+    """Returns a field of Settings. Names in `also` without a kind get the setting's kind."""
     names = also if isinstance(also, Mapping) else dict.fromkeys(also, kind)
     described = Setting(kind=kind, default=default, help=help_, also=names, absent=absent)
     return field(metadata={"setting": described}, repr=not kind.is_secret)
@@ -340,7 +339,8 @@ SETTINGS = tuple(
 class Found:
     """The text of a setting (None if nothing is set), its rule, and its source.
 
-    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is its name in errors.
+    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is what errors call the
+    setting.
     """
 
     text: str | None
@@ -351,7 +351,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings in a file. Each text must follow the rule of its setting. Without a path, there is no file."""
+    """The settings in a file. Each text must follow the rule of its setting. If `path` is None, there is no file."""
 
     path: Path | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -482,7 +482,10 @@ def _hint(key: str, value: object) -> str:
 
 
 def _text(value: object) -> str | None:
-    """Returns the text as written in the environment, with commas in a list. Returns None if there is no such text."""
+    """Returns the value as it would be written in the environment, with commas between list items.
+
+    Returns None if it cannot be written that way.
+    """
     match value:
         case bool():
             return str(value).lower()

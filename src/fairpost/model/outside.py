@@ -88,7 +88,7 @@ def as_known(event: Event) -> Event:
 def as_told(event: Event, ids: PublicIds, *, to_operator: bool = False) -> dict[str, Any]:
     """Return the event as programs receive it over HTTP, by webhook and as JSON.
 
-    It has `id`, `type`, `at`, and the rest in `data`, without empty fields.
+    It contains `id`, `type` and `at`; all other fields that are not empty are in `data`.
     """
     event = event if to_operator else as_known(event)
     data = {

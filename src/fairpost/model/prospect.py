@@ -27,7 +27,7 @@ class BadProspectLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedProspects:
-    """The result of importing a list. Each line is counted once. `bad_lines` has the first invalid lines."""
+    """The result of importing a list. Each line is counted once. `bad_lines` lists the first invalid lines."""
 
     added: int
     changed: int

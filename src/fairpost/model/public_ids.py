@@ -1,4 +1,4 @@
-"""Public IDs: a keyed permutation of the internal IDs, which are counted across the installation.
+"""Public IDs: a keyed permutation of the internal IDs, which are numbered across the whole installation.
 
 `fairpost.public_id` in SQL does the same for e-mails. compose/ decides how headers use them; the front ends decide
 which form each caller may use.
@@ -32,7 +32,7 @@ _SHIFTS = range(50, -1, -10)
 class Kind(StrEnum):
     """The kind of object that an ID identifies, and the prefix of the ID.
 
-    The same number has unrelated public IDs in different kinds.
+    The same number has an unrelated public ID in each kind.
     """
 
     EMAIL = "em"
@@ -77,7 +77,7 @@ def _mixed(prefix: bytes, half: int) -> int:
 class PublicIds:
     """The public IDs of one database.
 
-    E-mails from before `since` may have a Message-ID made from their number, and keep it.
+    E-mails created before `since` may have a Message-ID derived from their number, which they keep.
     """
 
     key: bytes = field(repr=False)
@@ -113,7 +113,7 @@ class PublicIds:
     def return_token(self, email_id: EmailId) -> str:
         """Return the token in the address that receives reports about an e-mail.
 
-        The token is sealed: it cannot be made from the Message-ID alone.
+        The token is sealed: it cannot be derived from the Message-ID alone.
         """
         return self.sealed(self.email(email_id))
 
@@ -137,7 +137,7 @@ class PublicIds:
         return EmailId(number) if number < self.since else None
 
     def in_headers(self, email_id: EmailId) -> str | None:
-        """Return an e-mail's name in its headers.
+        """Return the name that identifies an e-mail in its headers.
 
         Return None if the e-mail is older than public IDs and uses its number.
         """
@@ -148,7 +148,7 @@ class PublicIds:
 
     @cached_property
     def _permutations(self) -> dict[Kind, Permutation]:
-        """A permutation per kind, each with its own key. The key for e-mails is the database's own, as in SQL."""
+        """One permutation per kind, each with its own key. E-mails use the database's own key, as in SQL."""
         keys = {kind: sha256(self.key + kind.encode()).digest() for kind in Kind} | {Kind.EMAIL: self.key}
         return {kind: Permutation(key) for kind, key in keys.items()}
 

@@ -1,7 +1,7 @@
-"""Values of which the engine makes several per e-mail.
+"""Frozen dataclasses for values that the engine creates several times per e-mail.
 
 A frozen dataclass assigns each field through a slow method. Values marked with `quick` are frozen for the type checker
-only, and cost about a third to create. `changed` does what `dataclasses.replace` does, for these values.
+only, and take about a third as long to create. `changed` does what `dataclasses.replace` does, for these values.
 """
 
 from typing import TYPE_CHECKING

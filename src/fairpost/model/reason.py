@@ -1,4 +1,4 @@
-"""A reason why something is in a state or was refused: a stable code with parameters.
+"""Why something is in a state or was refused: a stable code with parameters.
 
 Reasons are stored, returned and logged as codes. Front ends render the sentences: see reasons/catalogue.py.
 """

@@ -1,4 +1,7 @@
-"""A transport's report on one send: how far it got, and the replies. A report has only facts; policy judges them."""
+"""A transport's report on one send:
+
+how far it got, and the replies. A report contains only facts; policy judges them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -51,7 +54,7 @@ class Reply(NamedTuple):
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report. `recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
+    """A report. `recipients` maps each recipient to its own reply; `reply` is the one that ended the transaction."""
 
     reached: Reached
     channel: Channel = Channel.SMTP

@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMonth:
-    """A month of history past its retention period. `kept` is why it cannot be dropped yet."""
+    """A month of history past its retention period. `kept` says why it cannot be dropped yet."""
 
     month: datetime
     partitions: tuple[str, ...]
@@ -24,7 +24,7 @@ class DroppedMonth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """The counts of a person's data that was erased or, in a dry run, would be erased."""
+    """How much of a person's data was erased or, in a dry run, would be erased."""
 
     address_hash: str
     prospects: int

@@ -1,7 +1,8 @@
-"""Addresses that receive mail about one e-mail, such as reports. `public_ids` defines the token that names the e-mail.
+"""Addresses that receive mail about one e-mail, such as reports. `public_ids` defines the token that identifies the
+e-mail.
 
-Reports are sent to bounces+TOKEN@DOMAIN. Requests to unsubscribe are sent there, too. Without such a domain, they are
-sent to the account's own mailbox if that is read, with the token in the subject.
+Reports are sent to bounces+TOKEN@DOMAIN. Unsubscribe requests go there, too. Without a bounce domain, they go to the
+account's own mailbox if it is read, with the token in the subject.
 """
 
 import re
@@ -22,7 +23,7 @@ def token_in(address: str) -> str | None:
 
 
 def unsubscribe_mailto(token: str, *, bounce_domain: str | None, mailbox: str | None) -> str | None:
-    """Return the URL of a request to unsubscribe, or None if no mail about the e-mail is read."""
+    """Return the `mailto:` URL for an unsubscribe request, or None if no mailbox can receive it."""
     if not token:
         return None
     if bounce_domain is not None:
@@ -31,6 +32,6 @@ def unsubscribe_mailto(token: str, *, bounce_domain: str | None, mailbox: str | 
 
 
 def token_of_request(subject: str) -> str | None:
-    """Return the token in the subject of such a request, "" if it has none, or None for other mail."""
+    """Return the token in the subject of an unsubscribe request, "" if it has none, or None for other mail."""
     found = _SUBJECT.fullmatch(subject.strip())
     return None if found is None else found[1] or ""

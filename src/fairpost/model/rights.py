@@ -1,4 +1,4 @@
-"""A database privilege that Fairpost needs and lacks. store/rights.py lists the privileges it needs."""
+"""A database privilege that Fairpost needs but lacks. store/rights.py lists the privileges it needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class RightKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRight:
-    """A missing privilege. `sql` grants it; if that is None, `fairpost db migrate` does."""
+    """A missing privilege. `sql` is the statement that grants it; if `sql` is None, `fairpost db migrate` grants it."""
 
     kind: RightKind
     what: str
@@ -31,7 +31,8 @@ def names(missing: Sequence[MissingRight]) -> str:
 def how_to_grant(missing: Sequence[MissingRight], *, migrate: str = MIGRATE) -> str:
     """Return the commands to run: SQL for an administrator, then `migrate` if it is needed.
 
-    If there are many, only the first ones are included. Afterwards, `fairpost doctor` shows the next ones.
+    Only the first few commands are included if there are many. After you run them, `fairpost doctor` shows the next
+    ones.
     """
     statements = [right.sql for right in missing if right.sql][:NAMED_MAX]
     is_for_tenants = any(right.kind is RightKind.TENANT for right in missing)

@@ -35,7 +35,8 @@ RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of ma
 def normalize_user(name: str) -> str:
     """Normalize a user's name.
 
-    Matches the database exactly for ASCII names, and almost always for others (sql/base/users.sql is authoritative).
+    The result always matches the database's for ASCII names, and almost always for others (sql/base/users.sql is
+    authoritative).
     """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 
@@ -64,7 +65,7 @@ class SenderId:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A throttle. The sender's mail is held until `until`, and then has the weight of the lowest tier."""
+    """A throttle. The sender's mail is held until `until`, and then gets the weight of the lowest tier."""
 
     since: datetime
     until: datetime
@@ -90,10 +91,7 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """The base for rates.
-
-        This is usually the volume. It is higher while outcomes of an older backlog are arriving.
-        """
+        """The base for rates: usually the volume, but higher while outcomes of an older backlog are arriving."""
         return max(self.volume, self.sent + self.bounced + self.rejected)
 
 
@@ -101,9 +99,9 @@ class Counts:
 class Sender:
     """A sender.
 
-    The sender's age counts from `since`. A sender without it does not count as young. `throttle` was set automatically
-    or manually, and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is ended manually:
-    the scorer does not throttle the sender again before this time.
+    The sender's age counts from `since`. A sender for which this is None does not count as young. `throttle` was set
+    automatically or manually, and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is
+    lifted manually: the scorer does not throttle the sender again before this time.
     """
 
     id: SenderId

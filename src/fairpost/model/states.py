@@ -1,7 +1,7 @@
 """The states of an e-mail, and every allowed transition between them.
 
-The database stores `waiting` for both scheduled and ready, which differ in the due time. The enum and the CHECK
-constraints of the schema mirror these states. A test compares them.
+The database stores `waiting` for both scheduled and ready, which differ only in the due time. The schema's enum and
+CHECK constraints mirror these states; a test compares them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -87,7 +87,7 @@ OUTBOX_WORDS: Mapping[State, str] = {
 
 
 class SequenceWord(StrEnum):
-    """A state in the terms of applications that schedule sequences."""
+    """An e-mail's state, in the terms used by applications that schedule sequences."""
 
     SCHEDULED = "SCHEDULED"
     RETRY_SCHEDULED = "RETRY_SCHEDULED"
@@ -119,7 +119,7 @@ def sequence_word(state: State, attempts: int) -> SequenceWord:
 def wanted_states(words: Iterable[State | SequenceWord]) -> list[str]:
     """Return the states as the database expects them.
 
-    The suffixes `:new` and `:retry` select e-mails that were not tried yet, or were tried before.
+    The suffix `:new` selects e-mails that have not been tried yet; `:retry` selects those that have.
     """
     return sorted({each for word in words for each in _wanted(word)})
 

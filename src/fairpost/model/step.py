@@ -38,7 +38,7 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 class Settles:
     """The outcome of an e-mail.
 
-    `reason` is why it was not sent. `soft_bounced` lists the recipients whose mailbox accepted none of the attempts.
+    `reason` says why it was not sent. `soft_bounced` lists the recipients whose mailbox accepted none of the attempts.
     """
 
     email_id: EmailId
@@ -50,10 +50,10 @@ class Settles:
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Begins:
-    """The start of an e-mail.
+    """The start of an attempt to send an e-mail.
 
-    `usage` is the usage of the account's limits after the start. `evidence` identifies the e-mail if the provider is
-    asked about it later.
+    `usage` shows how much of the account's limits is used after the start. `evidence` identifies the e-mail in case
+    Fairpost has to ask the provider about it later.
     """
 
     email_id: EmailId
@@ -63,7 +63,7 @@ class Begins:
 
 @quick(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """A step to execute. `meanwhile` is optional work for the time until the answer."""
+    """A step to execute. `meanwhile` is optional work to do while waiting for the answer."""
 
     lease: Lease
     number: int
@@ -74,8 +74,8 @@ class StepRequest:
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The answer to a start. `skip` lists recipients who must no longer receive the e-mail. `now` is the database's
-    clock.
+    """The answer to a request to start an attempt. `skip` lists recipients who must no longer receive the e-mail. `now`
+    is the time on the database's clock.
     """
 
     verdict: BeginVerdict

@@ -18,7 +18,7 @@ class SuppressionKind(StrEnum):
 
 
 class Stops(StrEnum):
-    """Which mail an entry stops: `unsubscribe` stops bulk mail, all other kinds stop all mail."""
+    """Which mail an entry stops: `unsubscribe` stops bulk mail; all other kinds stop all mail."""
 
     ALL = "all"
     BULK = "bulk"
@@ -36,7 +36,7 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftBounces:
-    """Number of consecutive e-mails that failed because the mailbox accepted none of them."""
+    """The number of consecutive e-mails that failed because the mailbox accepted none of them."""
 
     workspace: str
     count: int
@@ -46,7 +46,7 @@ class SoftBounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of a list to import, with the address as written. Without a time, the current time is used.
+    """A line of a list to import, with the address as written. If it contains no time, the current time is used.
 
     With `also_urgent`, an unsubscribe also stops urgent mail.
     """

@@ -1,4 +1,4 @@
-"""The server settings of an account that are common to all kinds of transport.
+"""An account's server settings that all kinds of transport have in common.
 
 The settings specific to a kind are in its folder in transports/. Passwords appear here only as sealed text.
 """
@@ -11,7 +11,7 @@ from fairpost.model.ids import AccountId
 
 
 class Tls(StrEnum):
-    """The TLS that a server offers to its clients."""
+    """The TLS support that a server offers its clients."""
 
     TRUSTED = "trusted"
     UNTRUSTED = "untrusted"  # its certificate is not valid for its name, or not trusted
@@ -33,7 +33,7 @@ ENVIRONMENT = "environment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxLogin:
-    """The name that an account signs in with, and the server.
+    """The server that an account signs in to, and the user name.
 
     `is_verified` means that the server's certificate is checked for this host.
     """
@@ -68,7 +68,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransport:
-    """Settings that this program cannot read. Only one account is affected, and other accounts must still be listed."""
+    """Settings that this program cannot read. This affects only one account: the others must still be listed."""
 
     kind: str
 

@@ -1,4 +1,4 @@
-"""An account's failures since its last success, stored with the account for any worker."""
+"""An account's failures since its last success, stored with the account so that any worker can use them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from fairpost.model.ids import EmailId
 class Troubles:
     """The failures of an account.
 
-    `throttle_count` and `unreachable` count consecutive rests for these reasons. `refused` lists consecutive e-mails
-    that got the reply `answer`. `last` is the e-mail of the account's last trouble. `put_off` counts how often each
-    e-mail was deferred while others were accepted.
+    `throttle_count` and `unreachable` count consecutive pauses for these reasons. `refused` lists consecutive e-mails
+    that got the reply `answer`. `last` is the e-mail affected by the account's most recent problem. `put_off` counts
+    how often each e-mail was deferred while others were accepted.
     """
 
     throttle_count: int = 0
@@ -21,7 +21,7 @@ class Troubles:
     refused: tuple[EmailId, ...] = ()
     last: EmailId | None = None
     is_barred: bool = False  # the operator forbids its server
-    has_passed: bool = True  # whether an e-mail was accepted since the last trouble
+    has_passed: bool = True  # whether an e-mail was accepted since the last problem
     put_off: Mapping[EmailId, int] = field(default_factory=dict)
 
 

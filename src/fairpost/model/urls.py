@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 
 def without_password(url: str) -> str:
-    """Return the URL for messages, which may stay in a log for years. In doubt, more is hidden than necessary."""
+    """Return the URL for messages, which may stay in a log for years. When in doubt, it hides more than necessary."""
     url = re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url)
     return re.sub(r"(password\s*=\s*)('(\\.|[^'])*'|[^&\s]*)", r"\1***", url)
 

@@ -33,7 +33,7 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Untouched:
-    """Nothing was sent, so neither an attempt nor a part of a limit is used up.
+    """Nothing was sent, so no attempt is counted and no limit is used up.
 
     `due_at` is when the e-mail is due again, if the e-mail must wait but its account need not.
     """

@@ -22,9 +22,9 @@ class WebhookState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An endpoint. It belongs to the operator and covers all workspaces if `workspace` is None.
+    """An endpoint. If `workspace` is None, it belongs to the operator and covers all workspaces.
 
-    If `kinds` is empty, it gets all events. An event must have all of `tags`.
+    If `kinds` is empty, it gets events of all kinds. It gets only events that have all of `tags`.
     """
 
     id: int
@@ -79,7 +79,10 @@ def owner_of_secret(secret_id: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The result of one request. `why` is None if it was delivered. `answer` is the start of the response's body."""
+    """The result of one request.
+
+    `why` is None if the event was delivered. `answer` is the start of the response's body.
+    """
 
     status: int | None = None
     why: Reason | None = None
@@ -111,7 +114,7 @@ class Due:
 
     @property
     def lane(self) -> str:
-        """The lane: events of one e-mail, or of one other object, are delivered in order."""
+        """The lane: events about the same e-mail or other object are delivered in order."""
         return lane_of(self.event)
 
 

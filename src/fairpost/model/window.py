@@ -12,7 +12,8 @@ class SendingWindow:
     """A window from `start` to just before `end` in local time, on its days unless they are holidays.
 
     If `end` is before `start`, it is on the next day: the night from Friday 22:00 to 06:00 belongs to Friday, and only
-    Friday decides whether it is open. If both are the same, the window is the whole day, from midnight to midnight.
+    Friday decides whether it is open. If `start` and `end` are equal, the window is the whole day, from midnight to
+    midnight.
     """
 
     timezone: str  # such as Europe/Berlin
@@ -30,7 +31,7 @@ RAMP_UP_DAYS = 10  # default length of a ramp-up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The maximum that a workspace sends per local day, and how it grows at first: evenly, or by the listed shares."""
+    """The maximum number of e-mails sent per local day, and how it grows at first: evenly, or by the listed shares."""
 
     daily_max: int | None = None  # None: no quota
     ramp_up_days: int = 0  # on the n-th of these days, n/days of the quota

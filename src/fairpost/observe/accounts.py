@@ -151,7 +151,7 @@ async def read_account_facts(store: Store, *, workspace: str | None, name: str |
 def chosen(
     everyone: Sequence[AccountNow], *, having: str | None = None, situation: Situation | None = None
 ) -> Accounts:
-    """Selects accounts. The text `having` is searched for in name, address and pool."""
+    """Selects accounts. The text `having` may occur in the name, address or pool."""
     fitting = [each for each in everyone if _fits(each, (having or "").casefold())]
     found = [each for each in fitting if situation in (None, each.situation)]
     return Accounts(
@@ -163,7 +163,7 @@ def chosen(
 
 
 async def read_failures(store: Store, account: Account) -> list[Failure]:
-    """Returns the account's newest failures. Only the latest attempts of all accounts are searched."""
+    """Returns the account's newest failures. Only the latest attempts across all accounts are searched."""
     rows = await store.fetch(_FAILURES, account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
     server = account.transport
     channel = kind_of(server).channel if isinstance(server, ServerSettings) else Channel.SMTP

@@ -124,7 +124,10 @@ class CampaignsWatch:
 
 
 def _at_rest(campaign: Campaign, counted: _Counted, routes: Mapping[str, Condition]) -> Condition:
-    """Returns what a campaign that is not running is waiting for. This only depends on whether any e-mails are left."""
+    """Returns what a campaign that is not running is waiting for.
+
+    The result depends only on whether any e-mails are left.
+    """
     left = counted.emails - counted.sent - counted.missed
     own = [routes[campaign.route]] if campaign.route in routes else []
     return of_campaign(CampaignFacts(campaign=campaign, ready=left, routes=own))

@@ -24,7 +24,7 @@ ROUTES_FROM = 1000  # number of oldest due e-mails that are read to find the acc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShare:
-    """The share of one account. `account` is None for e-mails that were never assigned to an account."""
+    """One account's share of a campaign. `account` is None for e-mails that were never assigned to an account."""
 
     account: str | None
     sent: int
@@ -53,14 +53,17 @@ class ProgressView:
 
     @property
     def ends_at(self) -> datetime | None:
-        """The actual end, or the end that is now expected."""
+        """The actual end or, if the campaign is still running, the expected end."""
         if self.campaign.finished_at is not None:
             return self.campaign.finished_at
         return self.revised_forecast.ends_at if isinstance(self.revised_forecast, KeptForecast) else None
 
     @property
     def drift_s(self) -> float | None:
-        """How much later than forecast at launch the campaign ended, or is expected to end. Negative if earlier."""
+        """How many seconds later than forecast at launch the campaign ended or is expected to end.
+
+        Negative if earlier.
+        """
         if self.ends_at is None or self.campaign.state in CUT_SHORT or not isinstance(self.foretold, KeptForecast):
             return None
         return (self.ends_at - self.foretold.ends_at).total_seconds()
@@ -76,7 +79,7 @@ async def view_progress(
 ) -> ProgressView:
     """Reads the progress. `called` maps accounts to the names that the viewer knows.
 
-    With `at_once`, a small campaign is counted now, instead of using the last snapshot.
+    With `at_once`, a small campaign is counted now instead of being read from the last snapshot.
     """
     now = now or await store.now()
     snapshot = await campaign_progress.snapshot_now(store, campaign, emails_max=AT_ONCE_MAX) if at_once else None
@@ -116,7 +119,7 @@ async def waiting_of(
 
 
 async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
-    """Returns the share of each account. Removed accounts are combined with e-mails that have no account."""
+    """Returns the share of each account. E-mails of removed accounts are combined with those that have no account."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in snapshot.by_account if a is not None]
     )

@@ -32,7 +32,7 @@ class CampaignView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The counts behind the reason why a campaign is waiting. `routes` are the routes of due e-mails."""
+    """The counts that explain why a campaign is waiting. `routes` are the routes of due e-mails."""
 
     members: int | None
     planned: int

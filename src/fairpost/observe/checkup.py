@@ -394,8 +394,8 @@ def _stuck(facts: Facts) -> list[Condition]:
 
 
 def _mailboxes(facts: Facts) -> Iterable[Check]:
-    """Returns one row for all mailboxes that cannot be read for the same reason, or one row with the number of such
-    mailboxes.
+    """Yields one row for each reason why mailboxes cannot be read or, if there is none, one row with the number of
+    mailboxes read.
     """
     readings = [one for each in facts.accounts if (one := reading_of(each, facts.now))]
     found: dict[str, list[Condition]] = {}
@@ -421,7 +421,7 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
     """Returns one row for all accounts in the same condition: a sentence about the first account, and the names of the
     others.
 
-    The row is a problem if e-mails are waiting for one of them.
+    The row is a problem if e-mails are waiting for any of these accounts.
     """
     worst, *others = accounts
     names = [str(each.reason.params["account"]) for each in accounts]
@@ -456,7 +456,10 @@ def _given(found: Environment) -> Check:
 
 
 def _left_behind(engine: Engine) -> Iterable[Check]:
-    """Reports accounts created from variables that are not set here. They may still be set for the engine."""
+    """Reports accounts created from environment variables that are not set here.
+
+    The engine may still have these variables.
+    """
     given = engine.environment.account if engine.environment else None
     servers = {each.account.name: each.account.transport for each in engine.facts.accounts}
     names = [

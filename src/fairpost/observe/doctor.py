@@ -61,7 +61,10 @@ def mode_of(path: Path) -> int | None:
 
 
 def disks_of(places: Sequence[tuple[str, Path]]) -> list[Disk]:
-    """Returns the disks of these paths. If a path does not exist yet, the nearest existing parent directory is used."""
+    """Returns the disks that hold these paths.
+
+    If a path does not exist yet, the nearest existing parent directory is used.
+    """
     found = []
     for what, path in places:
         there = next((folder for folder in (path, *path.parents) if folder.is_dir()), Path("/"))

@@ -112,7 +112,7 @@ class ShownEmail:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """A hold, throttle or closed window. No e-mail under this name is sent before `until` or, if `until` is None,
-    before the stop is released.
+    before the stop is lifted.
     """
 
     workspace: str
@@ -264,8 +264,8 @@ def _common(row: Any) -> dict[str, Any]:
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    """Parses a From value. Returns None if it has no address, even if it has a name (which is used with the account's
-    address).
+    """Parses a From value. Returns None if the value has no address; a name without an address is used with the
+    account's address.
     """
     given = json.loads(text) if text else {}
     return Mailbox(**given) if "address" in given else None

@@ -1,7 +1,7 @@
 """Formats the metrics for Prometheus. No label contains the name of a sender, an account or a path, because their
 number is unlimited.
 
-Counters end in `_total`, and histograms only grow. Values of a window are gauges.
+Counters end in `_total`, and histograms only grow. Values computed over a window are gauges.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Reads which senders have mail waiting, whose mail was sent, and how evenly capacity was shared.
 
-The cost depends on the number of senders, not on the number of e-mails. Hourly counters are not divided: a window of a
+The cost depends on the number of senders, not on the number of e-mails. Hourly counters are never split: a window of a
 day includes all 25 hours that it overlaps.
 """
 
@@ -61,7 +61,7 @@ class Queue:
     """The queue. `limits` holds the maximum for each tier in a claim of 100 e-mails while other tiers have mail
     waiting.
 
-    The limits only apply if lanes are on.
+    The limits apply only if lanes are on.
     """
 
     queued: int
@@ -142,7 +142,10 @@ class Took:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottledSender:
-    """A throttled sender. `found_after_s` is the maximum time until the violation was noticed, or None if unknown."""
+    """A throttled sender.
+
+    `found_after_s` is the longest time that noticing the violation can have taken, or None if unknown.
+    """
 
     workspace: str
     level: str
@@ -199,8 +202,8 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """Mode, queue, durations, engines and accounts always describe the installation. The other values describe one
-    workspace if `workspace` is set.
+    """Mode, queue, durations, engines and accounts always describe the whole installation. The other values describe
+    one workspace if `workspace` is set.
     """
 
     now: datetime
@@ -223,7 +226,7 @@ class FairnessReport:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that serve senders now, or served some in the window."""
+        """The queues that serve senders now, or did so in the window."""
         return tuple(q for q in QUEUES if q in self.mode.queues or self.served_by[q].emails or self.waits[q])
 
 
@@ -231,8 +234,8 @@ class FairnessReport:
 class Share:
     """The share of one workspace.
 
-    `waits` measures how long due e-mails wait until they are begun by the workspace's own accounts. It is None if these
-    sent nothing.
+    `waits` measures how long due e-mails wait until the workspace's own accounts begin to send them. It is None if
+    these accounts sent nothing.
     """
 
     now: datetime

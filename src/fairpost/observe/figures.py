@@ -100,7 +100,10 @@ def _difference(whole: Histograms, part: Histograms) -> dict[tuple[Measure, Tier
 
 
 def _greatest(one: Histograms, other: Histograms) -> dict[tuple[Measure, Tier], Waits]:
-    """Returns the maximum of both. Removing an account deletes its measurements, but counters must not decrease."""
+    """Returns the greater of the two values for each bucket.
+
+    Removing an account deletes its measurements, but counters must not decrease.
+    """
     return {
         key: Waits(
             {

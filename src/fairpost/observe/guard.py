@@ -1,6 +1,6 @@
 """Keeps a restored or copied database from sending e-mails twice: it pauses all sending and states the reason.
 
-An engine calls `guard` before it drives anything, and `remember` every few seconds. The records are in home/engines,
+An engine calls `guard` before it drives any account, and `remember` every few seconds. The records are in home/engines,
 one file for each life of a database. policy/restored.py decides; this module reads and acts.
 """
 
@@ -36,8 +36,8 @@ _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` is the reason why the
-    file cannot be written.
+    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` says why the file
+    cannot be written.
     """
 
     lineage: Lineage

@@ -1,6 +1,6 @@
 """Durations of HTTP requests for Prometheus, counted in each process and summed in the database.
 
-The number of values of each label is limited: routes are templates, and unknown paths become `other`.
+Each label has a limited number of values: routes are templates, and unknown paths become `other`.
 """
 
 import json
@@ -19,7 +19,7 @@ OTHER = "other"
 class HttpSeries:
     """The durations of one series.
 
-    `counts` has the number of requests in each bucket. The last bucket is for durations above the highest bound.
+    `counts` contains the number of requests in each bucket. The last bucket is for durations above the highest bound.
     """
 
     route: str

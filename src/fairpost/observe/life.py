@@ -1,7 +1,7 @@
 """The timeline of one e-mail: each event as a sentence, what blocks it now, and the evidence if it is in doubt.
 
-`tell` is pure; `life_of` reads the data for it. Account names appear only in the field `account`, so that it can be
-hidden from viewers who may not see them.
+`tell` is pure; `life_of` reads the data for it. Account names appear only in the field `account`, which can be hidden
+from viewers who may not see them.
 """
 
 import json

@@ -48,7 +48,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """Counts of accounts: all accounts, usable accounts, accounts driven by a worker, and accounts that can send now."""
+    """How many accounts there are, how many are usable, how many a worker drives, and how many can send now."""
 
     all: int
     active: int
@@ -137,8 +137,8 @@ class NowWatch:
         )
 
     async def _sent_by(self, workspace: str, now: datetime) -> int:
-        """Returns the number of e-mails sent so far. It never decreases: e-mails still count after their hour is no
-        longer read.
+        """Returns the number of e-mails sent so far. The number never decreases: e-mails keep counting even when their
+        hour is no longer read.
         """
         hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
         self._own_sent += sum(max(0, sent - self._own_hours.get(hour, 0)) for hour, sent in hours.items())
@@ -172,7 +172,7 @@ class NowWatch:
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
-        """Returns how long the oldest e-mail that no engine has picked up yet has been due."""
+        """Returns how long the oldest e-mail has been due, among those that no engine has picked up yet."""
         due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
@@ -230,7 +230,7 @@ _HOURS = """
 
 
 def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
-    """Groups the rows by account. An account may have claimed e-mails of two routes: its pool's, and its own."""
+    """Groups the rows by account. An account may have claimed e-mails from two routes: its pool's and its own."""
     found: dict[AccountId, InHand] = {}
     for row in rows:
         id_ = AccountId(row["account_id"] or 0)

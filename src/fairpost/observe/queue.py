@@ -18,7 +18,7 @@ FAILED_MAX = 10_000
 class ClassQueue:
     """The queue of one class. `waiting` counts all e-mails that are scheduled or ready.
 
-    `ready` is counted up to 10,000. `oldest_at` is when the oldest e-mail became due.
+    `ready` counts at most 10,000 e-mails. `oldest_at` is when the oldest e-mail became due.
     """
 
     email_class: EmailClass

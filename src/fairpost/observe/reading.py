@@ -1,6 +1,6 @@
 """Whether an account's mailbox is read, the reason if it is not, and what goes undetected as a result.
 
-Only this module determines this; commands, pages, the API and the doctor render the result.
+Only this module determines the answer; commands, pages, the API and the doctor render it.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ _TONES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """`read_at` is the time of the last successful read. `unknown` applies to all mail that was returned after it."""
+    """`read_at` is the time of the last successful read. `unknown` applies to all mail returned after that time."""
 
     state: ReadingState
     condition: Condition
@@ -57,7 +57,7 @@ class Reading:
 
 
 def reading_of(runtime: AccountRuntime, now: datetime) -> Reading | None:
-    """Return the state of reading, or None if the account has no server."""
+    """Return whether and how the account's mailbox is read, or None if the account has no server."""
     account, mailbox = runtime.account, runtime.mailbox
     settings = account.transport
     if not isinstance(settings, ServerSettings):
@@ -82,7 +82,7 @@ def reading_of(runtime: AccountRuntime, now: datetime) -> Reading | None:
 
 
 def reading_facts(reading: Reading | None) -> dict[str, Any]:
-    """Return the reading as fields of a response."""
+    """Return the reading state as response fields."""
     return {
         "reading_state": reading.state if reading else None,
         **coded(reading.condition.reason if reading else None, "reading"),

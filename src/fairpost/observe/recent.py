@@ -13,7 +13,7 @@ KEPT_S_MAX = 4.0  # a viewer that polls every second sees changes within five se
 
 
 class Recent(Generic[T]):
-    """Caches one result. `cost_max` is the maximum share of the time to spend on reads.
+    """Caches one result. `cost_max` is the maximum share of time to spend on reads.
 
     Slow results are kept longer, up to KEPT_S_MAX.
     """

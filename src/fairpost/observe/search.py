@@ -15,7 +15,7 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Search criteria; None matches anything. Key, campaign, user, stream, type and tags are only unique within a
+    """Search criteria; None matches anything. Keys, campaigns, users, streams, types and tags are unique only within a
     workspace.
     """
 
@@ -36,7 +36,7 @@ class Wanted:
 
     @property
     def is_anything(self) -> bool:
-        """Whether all e-mails match. A page of results then needs no search."""
+        """Whether all e-mails match. If so, a page of results needs no search."""
         return not self._given()
 
     def as_json(self) -> str:
@@ -107,8 +107,8 @@ async def find_emails(
 ) -> Found:
     """Tries the text as an ID, address, key and campaign, in this order. Uses the first kind that matches.
 
-    `id_` is the text as an ID, if it can be one. `home` is the workspace to search for keys and campaigns if none is
-    given.
+    `id_` is the text parsed as an ID, if that is possible. `home` is the workspace to search for keys and campaigns if
+    none is given.
     """
     text = text.strip()
     if id_ is not None:

@@ -14,7 +14,10 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSender:
-    """A sender with its current `score`, or None if scoring is off. The score in `sender` is that of the last decision."""
+    """A sender and its current `score`, which is None if scoring is off.
+
+    The score in `sender` is the one that the last decision was based on.
+    """
 
     sender: Sender
     score: Score | None

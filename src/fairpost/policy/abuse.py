@@ -1,4 +1,4 @@
-"""Detect abuse: compute a score over the last 24 hours, and its consequences.
+"""Detect abuse: compute a sender's score over the last 24 hours, and its consequences.
 
 Counters are passed in. Nothing is looked up or applied here; weights and tiers are in `tiers`.
 """
@@ -24,7 +24,7 @@ SAMPLE_HALF = 20  # with this many e-mails, the confidence is one half
 def is_young(created_at: datetime | None, *, now: datetime) -> bool:
     """Return whether a sender is young.
 
-    A sender of unknown age is not, because the rule applies to senders that are known to be new.
+    A sender of unknown age is not, because the rule applies only to senders that are known to be new.
     """
     return created_at is not None and now - created_at < YOUNG_FOR
 
@@ -33,7 +33,7 @@ def is_young(created_at: datetime | None, *, now: datetime) -> bool:
 class Activity:
     """One sender's counters: those of each hour, keyed by its start, and the volume of each previous day, oldest first.
 
-    `created_at` is None if unknown. Volume is counted ahead of time, so future hours may have some.
+    `created_at` is None if unknown. Volume is counted ahead of time, so future hours may already have a volume.
     """
 
     created_at: datetime | None
@@ -54,7 +54,7 @@ class Day:
 def last_day(activity: Activity, *, now: datetime) -> Day:
     """Return the counters of the last 24 hours, ignoring anything older and anything in the future.
 
-    Hours are dropped as a whole, so an e-mail counts for 23 to 24 hours.
+    Only whole hours are dropped, so an e-mail counts for 23 to 24 hours.
     """
     counts = sum((c for start, c in activity.hours.items() if now - DAY < start <= now), Counts())
     first = next((i for i, volume in enumerate(activity.days) if volume), len(activity.days))
@@ -108,8 +108,8 @@ class RuleScorer:
 def broken_rules(day: Day) -> tuple[Rule, ...]:
     counts = day.counts
     is_broken = {
-        Rule.BOUNCES: counts.bounced * 10 > counts.total,  # more than 10 %
-        Rule.REJECTS: counts.rejected * 20 > counts.total,  # more than 5 %
+        Rule.BOUNCES: counts.bounced * 10 > counts.total,  # more than 10%
+        Rule.REJECTS: counts.rejected * 20 > counts.total,  # more than 5%
         # Without history, nothing is unusual; otherwise every sender's first day would be a spike.
         Rule.SPIKE: day.past_volume > 0 and counts.volume * day.past_days > SPIKE_FACTOR * day.past_volume,
         Rule.YOUNG: day.is_young and counts.volume > YOUNG_VOLUME_MAX,
@@ -118,7 +118,7 @@ def broken_rules(day: Day) -> tuple[Rule, ...]:
 
 
 def is_worth_scoring(before: Day, after: Day) -> bool:
-    """Return whether the score may have changed since `before`, the day at the time of the last score.
+    """Return whether the score may have changed since `before`, the counters at the time of the last score.
 
     This costs a few multiplications, so it can run with every batch of outcomes: a burst is noticed with the e-mail
     that breaks a rule, and a sender that breaks no rule is rarely scored.

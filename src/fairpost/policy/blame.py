@@ -1,8 +1,8 @@
 """Decide whether a sender or the account is to blame for bounces and refusals.
 
-A sender is a workspace. If an account has one sender, the account is stopped. If several senders share it, the senders
-to blame are blocked on it, and only the remaining bounces and refusals can stop the account. This happens before the
-provider stops the account, and without affecting other senders.
+A sender here is a workspace. If an account has only one sender, the account is stopped. If several senders share an
+account, the senders to blame are blocked on it, and only the remaining bounces and refusals can stop the account. The
+block takes effect before the provider stops the account, and does not affect other senders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -104,7 +104,7 @@ def _is_established(suspect: Suspect, now: datetime) -> bool:
 def _refusals(suspects: Sequence[Suspect]) -> Refusals:
     """Combine the refusals.
 
-    For one suspect, all of them count. For several suspects, only consecutive refusals count.
+    With one suspect, all refusals count. With several suspects, only consecutive refusals count.
     """
     counts = [s.refused if len(suspects) == 1 else s.streak for s in suspects]
     last = max((s for s in suspects if s.refusal), key=lambda s: s.refused_since or s.since, default=None)
@@ -118,7 +118,7 @@ def _refusals(suspects: Sequence[Suspect]) -> Refusals:
 
 
 def _bounces(suspects: Iterable[Suspect], others_sent: int, limits: Limits) -> Bounces | None:
-    """Combine the bounces. Return None if they are within the limit."""
+    """Combine the bounces. Return None if the bounces are within the limit."""
     counts = [(s.sent, s.bounced) for s in suspects]
     sent, bounced = others_sent + sum(s for s, _ in counts), sum(b for _, b in counts)
     is_enough = sent >= limits.bounce_sample_min

@@ -44,7 +44,10 @@ def openings(schedule: Schedule, timezone: str | None, *, now: datetime, until: 
 
 
 def quota_days(schedule: Schedule, first_day: date | None, *, now: datetime, until: datetime) -> Iterator[QuotaDay]:
-    """Yield the local days, starting with that of `now`. A ramp-up starts on `first_day`, or today if that is None."""
+    """Yield the local days, starting with the day of `now`.
+
+    A ramp-up starts on `first_day`, or today if that is None.
+    """
     if schedule.quota.daily_max is None:
         return
     first_day = first_day or windows.local_day(schedule.timezone, now)

@@ -1,4 +1,4 @@
-"""Determine a campaign's condition: its own state, or the cause for which its mail is waiting.
+"""Determine a campaign's condition: its own state, or the reason why its mail is waiting.
 
 The package `observe` provides the facts.
 """

@@ -1,4 +1,4 @@
-"""Group addresses by company domain. Addresses at public mailbox providers do not belong together."""
+"""Group addresses by company domain. Addresses at public mailbox providers are not grouped."""
 
 # Domains of personal mailboxes. They match exactly: a subdomain needs its own entry.
 PUBLIC = frozenset(

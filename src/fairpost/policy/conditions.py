@@ -4,14 +4,14 @@ Status, pages, campaigns, doctor, API and metrics use these conditions.
 
 An account has exactly one condition. A route has the condition of its deciding account. The order matters.
 
-First come conditions that only manual action can end: suspended, without a server, paused by hand. Second come faults:
-the last attempts failed, even if a limit applies as well. A fault comes before a pause that ends later. Third come
-conditions that end automatically: limits, or a pause that the provider asked for. Fourth come problems with sending
-itself: everything is paused, no engine or worker is running yet, or an e-mail hangs on the wire. Last come sending,
-which requires a send, and nothing to do.
+Conditions that only manual action can end come first: suspended, without a server, paused by hand. Faults come second:
+the last attempts failed, even if a limit applies as well. A fault takes precedence over a pause that ends later.
+Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with sending
+itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail hangs on the wire. Normal
+activity comes last: an account is sending, or has nothing to send.
 
-An e-mail that waits has one cause. If the e-mail is held and its route is broken, the route is reported, because the
-e-mail could not be sent after its release, either.
+A waiting e-mail has exactly one cause. If the e-mail is held and its route is broken, the route is reported, because
+the e-mail could not be sent after its release, either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ PAUSED = ("everything.paused", "everything.restored")
 class Tone(StrEnum):
     """The severity.
 
-    With a fault, something is broken. A stopped subject needs manual action, and waiting ends automatically.
+    FAULT means that something is broken. STOPPED needs manual action, whereas WAITING ends automatically.
     """
 
     FAULT = "fault"
@@ -53,8 +53,8 @@ class Tone(StrEnum):
 class Condition:
     """A condition.
 
-    `waiting` is the number of e-mails it affects. `accounts` is the number of accounts on the route. The condition is
-    that of the deciding account.
+    `waiting` is the number of e-mails that it affects. `accounts` is the number of accounts on the route. The condition
+    is that of the deciding account.
     """
 
     reason: Reason
@@ -78,7 +78,7 @@ class Condition:
 
 
 def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Condition:
-    """Return an account's condition. `has_mail` means that mail it could send is due."""
+    """Return an account's condition. `has_mail` means that mail is due that the account could send."""
     return (
         _ended_by_a_person(runtime, facts.now)
         or _at_fault(runtime, facts.now, is_tried=bool(facts.engines) and facts.pause is None)
@@ -126,8 +126,8 @@ _RANKS = {Tone.WORKING: 0, Tone.IDLE: 1, Tone.WAITING: 2, Tone.FAULT: 2, Tone.ST
 def _decides(condition: Condition) -> tuple[int, float, bool]:
     """Return a sort key for the account that decides.
 
-    A working account decides. Otherwise, it is the one that may send again first; a fault comes before a pause that
-    ends later.
+    A working account decides. Otherwise, it is the one that can resume sending soonest; a fault takes precedence over a
+    pause that ends later.
     """
     never = condition.until is None and condition.tone is not Tone.WORKING
     rank = 3 if never and condition.tone is Tone.FAULT else _RANKS[condition.tone]
@@ -149,7 +149,7 @@ def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | No
 def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Condition | None:
     """Return the fault of an account whose last attempts failed, including while it is trying again.
 
-    `is_tried` means that a next attempt will follow and is announced.
+    `is_tried` means that another attempt will follow and is announced.
     """
     account = runtime.account
     rest, troubles = account.usage.rest, account.troubles
@@ -219,7 +219,7 @@ def _condition(
 
 
 def diagnose(facts: Facts) -> list[Condition]:
-    """Return everything that keeps mail from being sent now, worst first. Empty if nothing does."""
+    """Return everything that keeps mail from being sent now, worst first. The result is empty if nothing does."""
     found = [
         *([of_pause(facts.pause)] if facts.pause else []),
         *_of_routes(facts),
@@ -269,7 +269,9 @@ _OF_CAMPAIGNS = {"paused": Tone.STOPPED, "failed": Tone.FAULT, "cancelled": Tone
 
 
 def _of_its_campaign(hold: Hold) -> Condition | None:
-    """Report a hold on a campaign's stream as the campaign's: releasing the stream would let a paused campaign send."""
+    """Report a hold on a campaign's stream as a hold on the campaign: releasing the stream would let a paused campaign
+    send.
+    """
     about: dict[str, Value] = {"name": hold.campaign, "workspace": hold.workspace, "until": hold.until}
     if hold.kind == "closed":
         reason = Reason("campaign.window_closed", **about, why=hold.reason)

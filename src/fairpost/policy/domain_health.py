@@ -58,7 +58,7 @@ class Spf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedAddress:
-    """The name that DNS has for an address. `is_confirmed` means that the name resolves to the address."""
+    """The name that DNS returns for an address. `is_confirmed` means that the name resolves to the address."""
 
     address: str
     name: str = ""
@@ -71,8 +71,8 @@ class SendingHost:
     """A server that sends the domain's mail.
 
     `signs` means that the server adds DKIM signatures itself. `is_own` means that the server does not belong to a known
-    provider. Then `names` has the names of its public addresses. If `tls` is None, TLS was not checked. `envelope` is
-    the domain of the envelope sender, if that differs from the domain in From.
+    provider. For such a server, `names` lists the names of its public addresses. If `tls` is None, TLS was not checked.
+    `envelope` is the domain of the envelope sender, if that differs from the domain in From.
     """
 
     name: str
@@ -91,9 +91,8 @@ class SendingHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """The DNS answers. `spf` has the domain's own result, then those of other envelope domains.
-
-    `dmarc` has the records of the domain or, if `is_dmarc_inherited`, those of its organizational domain.
+    """The DNS answers. `spf` lists the domain's own result, followed by those of other envelope domains. `dmarc` lists
+    the records of the domain or, if `is_dmarc_inherited`, those of its organizational domain.
     """
 
     spf: tuple[Spf, ...] = ()
@@ -108,7 +107,10 @@ class Looked:
 def judge(
     domain: str, looked: Looked, keys: Sequence[DkimKey], published: Mapping[str, Published], *, now: datetime
 ) -> list[Finding]:
-    """Judge the domain. `keys` are its own and, if none of them signs, those of the parent domain that sign instead."""
+    """Judge the domain.
+
+    `keys` are the domain's own keys and, if none of them signs, those of the parent domain that sign instead.
+    """
     spf = [_spf(each, domain, looked.hosts) for each in looked.spf]
     dkim = _locked(domain, keys, now) or _dkim(domain, looked.hosts, keys, published)
     return [
@@ -232,7 +234,7 @@ _SHARED_IN = frozenset({"asn.au", "id.au", "me.uk", "nhs.uk"})
 
 
 def organisation(name: str) -> str:
-    """Return the domain that an organisation registers: two labels, or three below a country's co.uk or com.au."""
+    """Return the domain that an organization registers: two labels, or three under suffixes such as co.uk or com.au."""
     labels = name.lower().rstrip(".").split(".")
     is_shared = (
         len(labels) > 2 and len(labels[-1]) == 2 and (labels[-2] in _SHARED or ".".join(labels[-2:]) in _SHARED_IN)
@@ -354,9 +356,9 @@ def _mx(domain: str, looked: Looked) -> Finding:
 
 
 def _ptr(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
-    """Judge the PTR records of own servers with public addresses.
+    """Judge the PTR records of the sending servers that belong to no known provider and have public addresses.
 
-    A finding is only a warning, because servers may send from other addresses than they listen on.
+    A finding is only a warning, because servers may send from addresses other than those they listen on.
     """
     named = [each for host in hosts for each in host.names]
     if not named:
@@ -377,7 +379,7 @@ def _ptr(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
 def _confirming(wrong: NamedAddress, host: SendingHost, domain: str) -> DnsRecord:
     """Return the record that confirms the name.
 
-    If the name belongs to another organisation, the record sets a different name.
+    If the name belongs to another organization, the record sets a different name.
     """
     if wrong.name and organisation(wrong.name) in (organisation(domain), organisation(host.name)):
         return DnsRecord(name=wrong.name, type="AAAA" if ":" in wrong.address else "A", value=wrong.address)
@@ -394,7 +396,7 @@ _TLS = {
 
 
 def _tls(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
-    """Judge the worst of the servers that were asked."""
+    """Report the worst TLS result among the servers that were checked."""
     for tls, (code, grade) in _TLS.items():
         found = dict.fromkeys(host.name for host in hosts if host.tls is tls)
         if found:
@@ -411,7 +413,10 @@ def is_address(name: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether receivers may see the address. A server with any other address sends from a different one."""
+    """Return whether receivers may see the address.
+
+    A server with a private address sends from a different, public one.
+    """
     return not any(ip_address(address) in network for network in _PRIVATE)
 
 

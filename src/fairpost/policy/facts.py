@@ -28,7 +28,10 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The e-mails that wait for one pool, or for one account (`@name`). `due` means that some of it may be sent now."""
+    """The e-mails that wait for one pool, or for one account (`@name`).
+
+    `due` means that some of them may be sent now.
+    """
 
     route: str
     waiting: int
@@ -45,8 +48,8 @@ class Hold:
     """A hold on part of the queue.
 
     If `until` is None, it lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
-    `throttled`, or `closed` (the window of a campaign). `campaign` is the one whose stream is held. `routes` are the
-    routes of the held e-mails.
+    `throttled`, or `closed` (the window of a campaign). `campaign` is the campaign whose stream is held. `routes` are
+    the routes of the held e-mails.
     """
 
     workspace: str
@@ -88,8 +91,8 @@ class Pause:
 class Facts:
     """The facts, for everything or for one `workspace`.
 
-    `engines` are the live ones. `shut` has the accounts that cannot send any of the due e-mails because of blocks.
-    `locked_keys` has the DKIM keys that an engine could not unseal, which makes mail wait.
+    `engines` lists the live engines. `shut` lists the accounts that cannot send any of the due e-mails because of
+    blocks. `locked_keys` lists the DKIM keys that an engine could not unseal; mail that needs them is waiting.
     """
 
     now: datetime

@@ -47,7 +47,10 @@ class FairTree(Generic[T]):
         node.waiting.append(item)
 
     def take(self) -> T | None:
-        """Return the next e-mail. At each level, it comes from the child with the least service for its weight."""
+        """Return the next e-mail.
+
+        At each level, it comes from the child that has had the least service relative to its weight.
+        """
         node, way = self.root, []
         while not node.waiting:
             active = [c for c in node.children.values() if c.is_active()]

@@ -50,8 +50,8 @@ class Server:
     """The database server.
 
     `is_pooled` means that connections pass through a pooler. `sees_sessions` means that sessions of other roles are
-    visible. `is_standby` means that it only replays another server's changes. `resets` has the command or action that
-    restores the default of a setting.
+    visible. `is_standby` means that it only replays another server's changes. `resets` maps a setting to the command or
+    action that restores its default.
     """
 
     version: str
@@ -87,7 +87,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The account defined by this process's environment variables. `trouble` is why it cannot be determined."""
+    """The account defined by this process's environment variables. `trouble` says why it cannot be determined."""
 
     account: str
     is_there: bool = False

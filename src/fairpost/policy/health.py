@@ -1,6 +1,5 @@
-"""Compute the health of the queue, and the resulting in-flight limit of each tier.
-
-The limits only decide between tiers. They never leave capacity unused while something could be sent.
+"""Compute the health of the queue, and the resulting in-flight limit for each tier. The limits only decide between
+tiers. They never leave capacity unused while something could be sent.
 """
 
 import math
@@ -37,5 +36,8 @@ def health(*, queued: int, queue_max: int, oldest_wait: timedelta | None) -> Hea
 
 
 def adaptive_limits(base: int, multiplier: float) -> dict[Tier, int]:
-    """Return how many e-mails of each tier may be in flight. This is at least one, because zero would be a pause."""
+    """Return how many e-mails of each tier may be in flight.
+
+    The number is at least one, because zero would stop the tier.
+    """
     return {each: max(1, math.floor(base * multiplier * FACTORS[each])) for each in Tier}

@@ -1,6 +1,6 @@
 """Fairness figures from counters: evenness between senders, and waiting times.
 
-Values are passed one by one, or as a mapping from each value to its frequency; the figures are the same.
+Values are passed one by one, or as a mapping from each value to its frequency; the result is the same either way.
 """
 
 import math
@@ -15,7 +15,7 @@ Values: TypeAlias = Iterable[float] | Mapping[float, int]
 
 
 def gini(values: Values) -> float:
-    """Return the Gini coefficient: 0 if all have the same, close to 1 if one has everything.
+    """Return the Gini coefficient: 0 if all values are equal, close to 1 if one has everything.
 
     An empty collection counts as even.
     """
@@ -32,7 +32,7 @@ def gini(values: Values) -> float:
 
 
 def jain(values: Values) -> float:
-    """Return Jain's index: 1 if all have the same, 1/n if one of n has everything."""
+    """Return Jain's index: 1 if all values are equal, 1/n if one of n has everything."""
     pairs = _sorted(values)
     squares = sum(value * value * times for value, times in pairs)
     if not squares:
@@ -58,7 +58,7 @@ class Summary:
 
 
 def summary(values: Values) -> Summary | None:
-    """Summarize the values. Return None if there are none: the median of nothing is not 0."""
+    """Summarize the values. Return None if there are no values: the median of nothing is not 0."""
     pairs = _sorted(values)
     count = sum(times for _, times in pairs)
     if not count:
@@ -70,7 +70,7 @@ def summary(values: Values) -> Summary | None:
 
 
 def quantile(values: Values, q: float) -> float | None:
-    """Return the smallest value that at least this fraction of all values do not exceed. It is always one that
+    """Return the smallest value that at least this fraction of all values do not exceed. It is always a value that
     occurred.
     """
     pairs = _sorted(values)
@@ -88,7 +88,7 @@ MICROSECOND = timedelta(microseconds=1)
 class Waits:
     """The waiting times of e-mails in a few hundred numbers, whether there are ten or ten million.
 
-    Quantiles are within 5 % of the true ones, or within a millisecond; count and mean are exact.
+    Quantiles are within 5% of the true ones, or within a millisecond; count and mean are exact.
     """
 
     buckets: dict[int, int] = field(default_factory=dict)  # bucket number -> count
@@ -146,7 +146,7 @@ def _sorted(values: Values) -> list[tuple[float, int]]:
 def _rank(count: int, q: float) -> int:
     """Return a rank slightly less than the product.
 
-    Otherwise 7 % of 100 would be the eighth, because 0.07 * 100 is 7.000000000000001.
+    Otherwise, 7% of 100 would give rank eight, because 0.07 * 100 is 7.000000000000001.
     """
     return max(1, min(count, math.ceil(q * count - 1e-9)))
 

@@ -1,6 +1,7 @@
 """An account's activity since its last write: outcomes by sender, and durations.
 
-It is kept in memory and written from time to time, because a commit per e-mail would cost as much as the e-mail.
+It is kept in memory and written from time to time, because a commit per e-mail would cost as much as sending the
+e-mail.
 """
 
 from collections.abc import Iterable
@@ -23,9 +24,9 @@ class Measure(StrEnum):
 
 @dataclass(slots=True)
 class Outcomes:
-    """Counts of one user in one queue, in e-mails, except `bounces`, which counts addresses.
+    """One user's counts in one queue. All of them count e-mails, except `bounces`, which counts addresses.
 
-    The account's bounce rate refers to `handled`. `refused` counts refusals because of who we are or how we send;
+    The account's bounce rate is relative to `handled`. `refused` counts refusals because of who we are or how we send;
     `refusal` is the reply. `offended_at` is when the first of these e-mails bounced or was rejected.
     """
 
@@ -82,7 +83,7 @@ class Ledger:
         self.measures.setdefault((kind, tier), Waits()).add(took)
 
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return outcomes and measures in the format of the database, and clear them."""
+        """Return outcomes and measures in the database's format, and clear them."""
         outcomes = [
             {"workspace": workspace, "user": user, "is_fair": is_fair, **_written(each)}
             for (workspace, user, is_fair), each in self.outcomes.items()
@@ -93,7 +94,10 @@ class Ledger:
 
 
 def _written(outcomes: Outcomes) -> dict[str, Any]:
-    """Convert the outcomes by name. `asdict` would copy deeply, and about one of these is written per e-mail."""
+    """Convert the outcomes to a dictionary.
+
+    `asdict` would copy deeply, and about one of these is written per e-mail.
+    """
     at = outcomes.offended_at
     written = {name: getattr(outcomes, name) for name in OUTCOMES}
     return {**written, "offended_at": at.isoformat() if at is not None else None}

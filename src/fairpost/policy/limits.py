@@ -1,7 +1,7 @@
 """Decide when an account may send next, why it has to wait until then, and what a send costs.
 
-An hour begins with its first send and ends 60 minutes later. A day is a calendar day, begins with its first send, or is
-a sliding period. A send is charged when it begins, so that it counts even after a crash.
+An hour begins with its first send and ends 60 minutes later. A day is a calendar day, a period that begins with its
+first send, or a sliding period. A send is charged when it begins, so that it counts even after a crash.
 """
 
 import math
@@ -46,7 +46,7 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class NotBefore:
-    """The account may not send before `moment`. If that is None, manual action is needed."""
+    """The account may not send before `moment`. If `moment` is None, manual action is needed."""
 
     moment: datetime | None
     reason: Barrier
@@ -54,7 +54,7 @@ class NotBefore:
 
 
 def availability(account: Account, *, now: datetime) -> Go | NotBefore:
-    """Return whether the account may send, considering its status, limits and rest."""
+    """Return whether the account may send, considering its status, limits and current pause."""
     if not account.is_active(now):
         return NotBefore(account.status_until, Barrier.STATUS)
     return admit(account.limits, account.usage, now=now)
@@ -71,7 +71,7 @@ def day_errors(account: Account, now: datetime) -> int:
 
 
 def day_max(account: Account, now: datetime) -> int | None:
-    """Return today's daily limit, including the warm-up."""
+    """Return today's limit, with the warm-up applied."""
     return daily_limit(account.limits, roll_windows(account.limits, account.usage, now=now))[0]
 
 
@@ -87,8 +87,8 @@ def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason |
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
-    """Decide whether the account may begin a send now: its usage afterwards, or when and why not. `roll` draws the next
-    gap.
+    """Decide whether the account may begin a send now. Return its usage after the send, or when and why it has to wait.
+    `roll`, from 0 to 1, places the next pause between the shortest and the longest.
     """
     usage = roll_windows(limits, usage, now=now)
     return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))
@@ -108,7 +108,7 @@ def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) ->
 
 
 def refund(usage: Usage) -> Usage:
-    """Refund a charge, because the transport was never used."""
+    """Refund the charge for a send that never used the transport."""
     return changed(
         usage, hour_used=max(0, usage.hour_used - 1), day_used=max(0, usage.day_used - 1), charges=usage.charges[:-1]
     )
@@ -236,9 +236,8 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
 
 
 def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
-    """Return the room under a limit that resets with each round: the rest of this round.
-
-    It is unlimited if no round can be full.
+    """Return the room under a limit that resets with each round: what is left of this round. The room is unlimited if
+    no round can fill up.
     """
     in_round = begins_within(left, interval)
     is_never_full = used + in_round <= most and begins_within(length, interval) <= most
@@ -263,7 +262,7 @@ def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: 
 
 
 def _charges_after(limits: Limits, usage: Usage, now: datetime, interval: timedelta, count: int) -> tuple[Charge, ...]:
-    """Return the earlier charges and those of the run, as far back as a limit counts."""
+    """Return the earlier charges and those of the run, as far back as any limit counts."""
     last = now + (count - 1) * interval
     kept = min(count, begins_within(DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE, interval))
     moments: Iterator[datetime] = accumulate(repeat(interval, kept - 1), add, initial=last - (kept - 1) * interval)

@@ -1,4 +1,4 @@
-"""Decide where servers of workspaces' accounts may be.
+"""Decide where the mail servers of workspaces' accounts may be.
 
 They must be on the public internet, at mail ports, unless the operator allows more. Addresses that are not known to be
 public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
@@ -63,7 +63,7 @@ _ISATAP_MASK = 0xFDFF_FFFF  # one bit of them may be either
 
 
 def refusal(ip: Address, allowed: Collection[Network]) -> str | None:
-    """Return why connections there are forbidden, as a sentence, or None if they are allowed."""
+    """Return why connections to this address are forbidden, as a sentence, or None if they are allowed."""
     kind = objection(ip, allowed)
     return None if kind is None else f"{ip} is {kind}, which the operator does not allow"
 

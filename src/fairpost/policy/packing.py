@@ -1,8 +1,8 @@
 """Decide which accounts share a worker process, and therefore its claims, commits and crashes.
 
-Accounts without a pause between e-mails (relays) share one, because commits are their main cost. Accounts of different
-workspaces never share one, unless they are the operator's own. Mailboxes with a pause have a process each, as long as
-there are few.
+Accounts without a pause between e-mails (relays) share a process, because commits are their main cost. Accounts of
+different workspaces never share a process, unless they are the operator's own. Mailboxes with a pause get a process
+each, as long as there are only a few.
 """
 
 from dataclasses import dataclass

@@ -31,8 +31,8 @@ def plan(
 ) -> Plan:
     """Plan the next step of an engine.
 
-    `ours` has the accounts that this engine drives, with whether each is idle. `driven` has the accounts that any
-    engine drives, and `barred` has those that must not be started yet.
+    `ours` maps each account that this engine drives to whether it is idle. `driven` lists the accounts that any engine
+    drives, and `barred` lists those that must not be started yet.
     """
     moments = {seen.account.id: moment for seen in accounts if (moment := _next_moment(seen.account, now)) is not None}
     able = [seen for seen in accounts if seen.account.id in moments]

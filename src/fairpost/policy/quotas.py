@@ -56,7 +56,10 @@ def _part(whole: int, parts: int, of: int) -> int:
 
 
 def _open_days(window: SendingWindow, first: date, last: date) -> int:
-    """Count the open days from first to last, inclusive. Counts by weeks, because a workspace may be old."""
+    """Count the open days from first to last, inclusive.
+
+    It counts whole weeks at a time, because a workspace may be years old.
+    """
     weeks, rest = divmod((last - first).days + 1, 7)
     odd = {(first.isoweekday() + n - 1) % 7 + 1 for n in range(rest)}
     off = sum(first <= each <= last and each.isoweekday() in window.days for each in window.holidays)

@@ -45,8 +45,8 @@ def meaning(
 ) -> Meaning:
     """Return the meaning of a reply.
 
-    `enhanced` is the enhanced code, if the caller has it separately; otherwise it is read from the text. With code 0,
-    there is only text.
+    `enhanced` is the enhanced code, if the caller has it separately; otherwise it is read from the text. Code 0 means
+    that there is only text.
     """
     if 200 <= reply.code < 300:
         return _ACCEPTED
@@ -205,8 +205,8 @@ _NO_WORDS = re.compile(
 
 
 def _enhanced(text: str, code: int) -> str:
-    """Return the enhanced status code, or "". In the middle of the text it must match the code, since it may be a
-    version.
+    """Return the enhanced status code, or "". In the middle of the text, it must match the code, since it might be a
+    version number.
     """
     match = _AT_START.match(text)
     if match is None:

@@ -1,9 +1,9 @@
 """Servers' phrases and their meanings, as tables for `replies`.
 
 To support a new reply, add a row here and a line in tests/policy/replies.csv. Bars separate phrases, and * stands for
-some other words. Every phrase starts at the start of a word. A phrase with ! at its end also ends at the end of a word.
-Phrases are matched against the text without its addresses and links. A row of `_beside` instead requires two things
-near each other, in either order: the subject and what is said about it. Their words, in many languages, are in
+some other words. Every phrase starts at the start of a word. A phrase that ends with ! must also end at the end of a
+word. Phrases are matched against the text without its addresses and links. A row of `_beside` instead requires two
+things near each other, in either order: the subject and what is said about it. Their words, in many languages, are in
 `reply_words`.
 """
 
@@ -183,7 +183,11 @@ class Phrases:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern. Compiling all of them takes a tenth of a second, and most processes read no replies."""
+        """The compiled pattern.
+
+        It is compiled on first use, because compiling all patterns takes a tenth of a second and most processes read no
+        replies.
+        """
         return re.compile(self.expression)
 
 
@@ -600,7 +604,7 @@ REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|
 
 
 def _codes(rows: tuple[tuple[str, Finding], ...]) -> dict[str, Finding]:
-    """Return an entry for each single code. If two rows have the same code, the first counts."""
+    """Return an entry for each single code. If two rows have the same code, the first one applies."""
     found: dict[str, Finding] = {}
     for codes, finding in rows:
         for code in _spelled_out(codes):

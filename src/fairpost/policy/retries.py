@@ -1,9 +1,9 @@
 """Decide when to try again.
 
-After an attempt, an urgent e-mail waits 1 min, 5 min, 30 min, then 2 h. A bulk e-mail waits 1, 5, 15 min, then an hour
-each time. If an account's server is unreachable, the account waits 1, 2, 4 … seconds, at most a minute. If the server
-says that the account is too fast but names no time, the account waits 1, 2, 4 … minutes, at most an hour. In both cases
-its e-mails are not to blame.
+After failed attempts, an urgent e-mail waits 1, 5 and 30 minutes, then 2 hours each time. A bulk e-mail waits 1, 5 and
+15 minutes, then an hour each time. If an account's server is unreachable, the account waits 1, 2, 4 … seconds, at most
+a minute. If the server says that the account is too fast but names no time, the account waits 1, 2, 4 … minutes, at
+most an hour. In both cases, the account's e-mails are not to blame.
 """
 
 from datetime import timedelta
@@ -21,7 +21,7 @@ JITTER = 0.1  # up to a tenth later, so that not all senders return to a broken 
 
 
 def retry_delay(email_class: EmailClass, *, attempts: int, roll: float) -> timedelta:
-    """Return how long to wait after this many attempts. `roll` is from 0 to 1."""
+    """Return how long to wait after this many attempts. `roll` is a random number from 0 to 1."""
     delays = DELAYS[email_class]
     return delays[min(attempts, len(delays)) - 1] * (1 + JITTER * roll)
 
@@ -38,7 +38,7 @@ LOCKED = 5 * MINUTE
 
 
 def locked_delay(*, roll: float) -> timedelta:
-    """Return how long an e-mail waits if its signing key cannot be opened. A person must fix the key."""
+    """Return how long an e-mail waits if its signing key cannot be unsealed. A person must fix the key."""
     return LOCKED * (1 + JITTER * roll)
 
 

@@ -1,6 +1,7 @@
 """Decide a sender's tier, its throttle and the next check, from its attributes and activity.
 
-`abuse` computes scores, `tiers` computes tiers; this module combines them with manual decisions, which take precedence.
+`abuse` computes scores and `tiers` computes tiers; this module combines them with manual decisions, which take
+precedence.
 """
 
 from collections.abc import Mapping
@@ -53,14 +54,14 @@ def look(
 def activity_of(
     sender: Sender, hours: Mapping[datetime, Counts], days: Mapping[date, int], *, now: datetime
 ) -> Activity:
-    """Return the activity for scorers: `hours` as stored, `days` without those that overlap the last 24 hours."""
+    """Return the activity for scorers: `hours` as stored, and `days` without those that overlap the last 24 hours."""
     return Activity(created_at=sender.since, hours=hours, days=_past_days(days, now))
 
 
 def score_of(sender: Sender, activity: Activity, policy: SenderPolicy, *, now: datetime) -> Score | None:
     """Score a sender. Return None if scoring is off.
 
-    Mail without a user counts for its workspace. The operator's own workspace is not scored.
+    Mail without a user counts toward its workspace. The operator's own workspace is not scored.
     """
     if sender.id.level is SenderLevel.USER:
         is_scored = sender.id.name != ""

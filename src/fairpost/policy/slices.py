@@ -14,7 +14,7 @@ PAUSE_MS_MAX = 2**31 - 1  # maximum of the column: 24 days
 
 
 def sliced(whole: Limits, percent: int) -> Limits:
-    """Return the share of the limits. Raises ValueError if it is too small for a single send."""
+    """Return the share of the limits. Raises ValueError if the share is too small for a single send."""
     parts = replace(whole, **{each.name: _share(each, getattr(whole, each.name), percent) for each in LIMITS})
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
@@ -44,7 +44,7 @@ def _longer(pause_ms: int, percent: int) -> int:
 
 
 def _warmed(plan: WarmUp, percent: int) -> WarmUp:
-    """Return the share of a warm-up. A plan by days ends at the daily limit, which is already divided."""
+    """Return the share of a warm-up. A plan that lists its days ends at the daily limit, which is already divided."""
     if plan.days:
         return plan
     return replace(

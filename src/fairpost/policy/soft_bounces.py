@@ -19,7 +19,7 @@ def soft_bounced(email: Outgoing, verdict: Verdict, report: Report) -> tuple[str
 
 
 def _is_soft(email: Outgoing, report: Report, address: str) -> bool:
-    """Return whether this was a soft bounce, by the recipient's own refusal.
+    """Return whether this was a soft bounce, judging by the recipient's own refusal.
 
     A reply to the whole message is about a mailbox only if there is a single recipient.
     """

@@ -1,7 +1,7 @@
 """Evaluate SPF as receivers do (RFC 7208), for one address and one domain. No I/O.
 
 `evaluate` is a generator: it yields the DNS questions in the order in which a receiver asks them, is sent the answers,
-and returns the result. An error anywhere in a record ends the evaluation, however deep the include is.
+and returns the result. An error anywhere in a record ends the evaluation, however deeply the includes are nested.
 """
 
 import re
@@ -20,7 +20,7 @@ Question = tuple[str, str]  # a name and the type of its record
 
 
 class Answer(Protocol):
-    """The records, none if the name does not exist. With an `error`, the DNS query failed."""
+    """The answer to a DNS query. It has no records if the name does not exist, and an `error` if the query failed."""
 
     @property
     def records(self) -> tuple[str, ...]: ...
@@ -50,7 +50,7 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A result. `records` are the domain's own. `detail` is the term at fault, or the DNS error.
+    """A result. `records` are the domain's own SPF records. `detail` is the term at fault, or the DNS error.
 
     `names` are the hosts and domains that the record allows, as far as the evaluation has read it.
     """
@@ -84,7 +84,7 @@ class _Ended(Exception):
 
 
 def evaluate(domain: str, address: str) -> Generator[Question, Answer, Evaluated]:
-    """Evaluate mail from postmaster@domain that the address delivers."""
+    """Evaluate SPF as if this address delivered mail from postmaster@domain."""
     walk = _Walk(domain, ip_address(address))
     try:
         result = yield from walk.check_host(domain)

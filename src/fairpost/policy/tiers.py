@@ -1,6 +1,6 @@
 """Compute a sender's tier, and how long it lasts without intervention. `abuse` decides on throttles.
 
-A tier determines a weight in the flow tree, or a separate lane: sql/release/lanes.sql.
+A tier determines a weight in the flow tree, or a separate lane (see sql/release/lanes.sql).
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ PLANS = Plans()
 def tier(
     plan: str | None, *, created_at: datetime | None, throttle: Throttle | None, now: datetime, plans: Plans = PLANS
 ) -> Tier:
-    """Return the tier. Throttled takes precedence over young or free, and these over paid."""
+    """Return the tier. Throttled takes precedence over young or free, which take precedence over paid."""
     if throttle is not None:
         return Tier.THROTTLED
     if is_young(created_at, now=now) or plan in plans.free:
@@ -40,8 +40,8 @@ def tier_until(
 ) -> datetime | None:
     """Return when to check the tier again, or None to wait until something happens.
 
-    At this moment, a young account is no longer young, or a throttle ends. Whether the sender then stays in this tier
-    is up to the next score.
+    At that moment, a young account is no longer young, or a throttle ends. Whether the sender then stays in this tier
+    depends on the next score.
     """
     if throttle is not None:
         return throttle.until if throttle.holds(now) else None

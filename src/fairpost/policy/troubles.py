@@ -1,10 +1,10 @@
 """Decide whether failed sends are the e-mail's problem or the account's. An account's failures are stored with it.
 
 A failure about a recipient or a message costs the e-mail an attempt, and the account continues. A failure about the
-account or its provider makes the account rest, and costs the e-mail nothing. Replies are not always accurate about
-this, so three rules correct them. If three different e-mails in a row get the same temporary failure, the account is at
-fault. If an e-mail is deferred three times while others are accepted, that e-mail is at fault. After a timeout with no
-reply, the account resumes with another e-mail, if there is one.
+account or its provider pauses the account, and costs the e-mail nothing. Replies are not always accurate about this, so
+three rules correct them. If three different e-mails in a row get the same temporary failure, the account is at fault.
+If an e-mail is deferred three times while others are accepted, that e-mail is at fault. After a timeout with no reply,
+the account resumes with another e-mail, if there is one.
 """
 
 from dataclasses import replace
@@ -89,7 +89,7 @@ def _refused(
 
 
 def _may_still_arrive(email: Outgoing, verdict: Verdict) -> bool:
-    """Return whether all of its recipients are still waiting for it."""
+    """Return whether all of the e-mail's recipients are still waiting for it."""
     match verdict:
         case Retry(_, remaining, bounced):
             return not bounced and set(remaining) == set(email.envelope)
@@ -140,7 +140,7 @@ def _silent(
 def _rested(
     troubles: Troubles, report: Report, *, is_throttled: bool, now: datetime, roll: float, email: Outgoing | None = None
 ) -> tuple[Troubles, Rest]:
-    """Let the account rest, longer each time: minutes if it was throttled, seconds if its server has a problem."""
+    """Pause the account, longer each time: minutes if it was throttled, seconds if its server has a problem."""
     if is_throttled:
         met = replace(troubles, throttle_count=troubles.throttle_count + 1)
         reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.throttle_count, roll=roll)

@@ -95,13 +95,15 @@ def account_rejection(report: Report) -> str | None:
 
 
 def is_rejected(report: Report) -> bool:
-    """Return whether it was refused for its content, a policy or its sender, which is rare for a well-behaved sender."""
+    """Return whether the e-mail was refused for its content, a policy or its sender, which is rare for well-behaved
+    senders.
+    """
     found = about(report)
     return found is not None and found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
 
 
 def requested_pause(report: Report, *, now: datetime) -> datetime | None:
-    """Return until when the server asks not to be contacted, if it does."""
+    """Return the time until which the server asks not to be contacted, if it names one."""
     if report.retry_at is not None:
         return report.retry_at
     found = about(report)
@@ -126,14 +128,14 @@ def about(report: Report) -> Meaning | None:
 
 
 def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
-    """Return whether all recipients accepted it. This is the usual case, handled fast."""
+    """Return whether the e-mail was accepted for all recipients. This usual case is handled fast."""
     return all(fate is _Fate.GOT_IT for fate in each.values())
 
 
 def _is_about_the_server(report: Report, found: Meaning) -> bool:
     """Return whether the server is in trouble and had not yet learned the recipients or content of this e-mail.
 
-    The reply of an API states this explicitly.
+    An API's reply states this explicitly.
     """
     is_trouble = found.class_ is ReplyClass.TRANSIENT and found.scope in (Scope.PROVIDER, Scope.NETWORK)
     return is_trouble and (report.channel is not Channel.SMTP or report.step is Step.MAIL)

@@ -82,14 +82,16 @@ def local_day(timezone: str, now: datetime) -> date:
 
 
 def next_day(timezone: str, now: datetime) -> datetime:
-    """Return when the next local date begins, which is not always at midnight: some clocks skip it, one a whole day."""
+    """Return when the next local date begins, which is not always at midnight: some clocks skip midnight, and one
+    skipped a whole day.
+    """
     tomorrow = _midnight(local_day(timezone, now) + DAY)
     stretches = _stretches(ZoneInfo(timezone), now, now + 3 * DAY)
     return next(max(begin, tomorrow - offset) for begin, stop, offset in stretches if tomorrow < stop + offset)
 
 
 def _openings(window: SendingWindow, start: datetime, end: datetime) -> Iterator[Span]:
-    """Yield the open spans in order, cut where a stretch ends."""
+    """Yield the open spans in order, split wherever a stretch ends."""
     for begin, stop, offset in _stretches(ZoneInfo(window.timezone), start, end):
         today = (begin + offset).date()
         for opens, closes in _hours(window, (today - DAY, today, today + DAY)):
@@ -99,7 +101,10 @@ def _openings(window: SendingWindow, start: datetime, end: datetime) -> Iterator
 
 
 def _hours(window: SendingWindow, days: Iterable[date]) -> Iterator[Span]:
-    """Yield the local times at which each day opens and closes, written as UTC. Subtract the offset to get a moment."""
+    """Yield the local times at which each day opens and closes, represented as UTC.
+
+    Subtract the offset to get a moment.
+    """
     for day in filter(window.opens_on, days):
         opens = datetime.combine(day, window.start, UTC)
         closes = datetime.combine(day, window.end, UTC)
@@ -125,7 +130,7 @@ def _stretches(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple
 
 
 def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """Find the moment in between at which the offset changes, by bisection."""
+    """Find the moment between these two at which the offset changes, by bisection."""
     old = _offset(zone, before)
     while after - before > timedelta.resolution:
         middle = before + (after - before) / 2

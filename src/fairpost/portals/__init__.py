@@ -1,7 +1,7 @@
 """The product's own e-mails: portals and types, their files and styles, and the content that workspaces override.
 
 This module contains the names that programs import. The rest of Fairpost imports from the files directly. templates/
-reads and renders templates, store/portal_overrides.py stores overrides.
+reads and renders templates; store/portal_overrides.py stores overrides.
 """
 
 from fairpost.portals.folder import BUILT_IN, BrokenTemplates

@@ -1,7 +1,7 @@
 """Builds the e-mails of a portal from its files, or one e-mail with custom content.
 
-Inserts the content into the layout, inlines styles, and compiles. Errors are reported with their position. Rendering
-then only inserts values.
+Inserts the content into the layout, inlines styles, and compiles the result. Errors are reported with their position.
+Rendering then only inserts values.
 """
 
 import re
@@ -274,7 +274,7 @@ def _is_known(path: str, fields: set[str]) -> bool:
 
 
 def _preheader(file: Source, meta: Meta) -> Source:
-    """Returns the preheader with only spaces before it, so that positions match the positions in the file."""
+    """Returns the preheader with everything before it replaced by spaces, so that positions match those in the file."""
     at = max(file.text.find(meta.preheader), 0)
     return Source(file.file, re.sub(r"[^\n]", " ", file.text[:at]) + meta.preheader)
 

@@ -35,7 +35,7 @@ DECODE_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)|\s*\(at end of do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """The declaration of a type. Its e-mails are not sent later than `expires_after`."""
+    """The declaration of a type. Its e-mails are not sent once `expires_after` has passed."""
 
     description: str
     preheader: str
@@ -137,7 +137,10 @@ def read_meta(source: Source, problems: list[Problem]) -> Meta | None:
 
 
 class _Table:
-    """A TOML table whose values are read one by one. Each invalid value becomes a problem with its line."""
+    """A TOML table whose values are read one by one.
+
+    Each invalid value is reported as a problem, along with its line number.
+    """
 
     def __init__(self, source: Source, problems: list[Problem], values: dict[str, Any], path: str = "") -> None:
         self.source, self.problems, self.values, self.path = source, problems, values, path
@@ -284,8 +287,8 @@ class _Table:
         self.problems.append(self.source.problem(at, f"{name} {message}"))
 
     def _place(self, key: str) -> int:
-        """Returns the position of the key, of its table, or of the beginning. The position is a guess, because tomllib
-        reports no positions.
+        """Returns the position of the key, of its table, or of the beginning of the file. The position is a guess,
+        because tomllib reports no positions.
         """
         text = self.source.text
         header = (

@@ -31,7 +31,7 @@ UNTYPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uf
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """A problem with its position. `line` and `column` start at 1. Line 0 means the file as a whole."""
+    """A problem and its position. `line` and `column` start at 1. Line 0 means the file as a whole."""
 
     file: str
     line: int

@@ -17,7 +17,7 @@ SLOT = {name: f"\ufdd0{name}\ufdd0" for name in SLOTS}
 
 
 def layout_mistakes(filled: str, part: str) -> Sequence[str]:
-    """Returns the mistakes in a layout into which the portal's values are already inserted."""
+    """Returns the errors in a layout that already contains the portal's values."""
     mistakes = []
     if filled.count(SLOT["content"]) != 1:
         mistakes.append("write {{ content }} exactly once, at the place for the content of each e-mail")

@@ -40,7 +40,7 @@ class Portals:
         return template
 
     def render(self, portal: str, mail_type: str, fields: Mapping[str, object]) -> Rendered:
-        """Renders an e-mail. Raises NotFound and Unrenderable."""
+        """Renders an e-mail. Raises NotFound or Unrenderable."""
         return self.get(portal, mail_type).render(fields)
 
     def preview(self, portal: str, mail_type: str) -> Rendered:
@@ -71,7 +71,7 @@ class Portals:
 def portals_at(home: Path, *, brand: str | None = None) -> Portals:
     """Loads the files. The operator's files in `home` take precedence over the built-in ones. Raises BrokenTemplates.
 
-    `brand` is the same as for `load_portals`.
+    `brand` has the same meaning as in `load_portals`.
     """
     folder = home / OPERATORS_FOLDER
     return load_portals(BUILT_IN, folder, brand=brand) if folder.is_dir() else built_in_portals(brand)
@@ -79,7 +79,10 @@ def portals_at(home: Path, *, brand: str | None = None) -> Portals:
 
 @cache
 def built_in_portals(brand: str | None = None) -> Portals:
-    """Returns the portals of the package. They are read only once per process, because reading takes a while."""
+    """Returns the portals that are part of the package.
+
+    They are read only once per process, because reading takes a while.
+    """
     return load_portals(BUILT_IN, brand=brand)
 
 

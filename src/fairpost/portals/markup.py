@@ -170,7 +170,7 @@ class _Enough(Exception):
 
 
 class _Check:
-    """Checks a source in linear time, because it can come from untrusted people."""
+    """Checks a source in linear time, because it can come from untrusted authors."""
 
     def __init__(self, source: Source, urls: frozenset[str] | None) -> None:
         self.source, self.urls = source, urls

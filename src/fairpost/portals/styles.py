@@ -1,4 +1,4 @@
-"""Moves the style block of a layout into style attributes, because many mail programs ignore anything else.
+"""Moves the style block of a layout into style attributes, because many mail programs ignore all other styles.
 
 Supports a small part of CSS: selectors such as `p`, `.button` and `td.button`, and lists of them. The more specific
 rule wins and, among equally specific rules, the later one. An element's own style always wins. Media queries and

@@ -1,9 +1,9 @@
 """The product's own e-mails as a workspace sends them: with the workspace's content or, if it has none, the operator's
 or Fairpost's.
 
-A workspace's content is inserted into the portal's layout and can use only the fields of the files. Before it is
-stored, this content is checked by the same rules as the files. Compiled versions are cached, and one lookup per e-mail
-checks that they are current.
+A workspace's content is inserted into the portal's layout and can use only the fields that the files declare. Before it
+is stored, this content is checked by the same rules as the files. Compiled versions are cached, and one lookup per
+e-mail checks that they are current.
 """
 
 import asyncio
@@ -45,7 +45,10 @@ class Override:
 
 
 class WorkspacePortals:
-    """The portals with the content of workspaces, for one event loop. Names that are not in the files raise NotFound."""
+    """The portals with the workspaces' own content, for one event loop.
+
+    Names that are not in the files raise NotFound.
+    """
 
     def __init__(self, store: "Store", portals: Portals, *, kept: "Kept | None" = None) -> None:
         """Creates the portals. `kept` is a cache of compiled templates to share within this process."""
@@ -78,7 +81,7 @@ class WorkspacePortals:
         return (await asyncio.to_thread(self._reworded, workspace, portal, mail_type, words))[0]
 
     async def remove_override(self, workspace: str, portal: str, mail_type: str) -> bool:
-        """Removes an override. Returns False if there was none.
+        """Removes an override. Returns False if there was no override.
 
         This also works for content whose type no longer exists in the files.
         """

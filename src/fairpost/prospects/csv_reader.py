@@ -34,8 +34,8 @@ COLUMNS_SHOWN = 20
 
 
 class UnreadableFile(FairpostError):
-    """The file does not contain prospects. Raised before the first line, unless a given encoding turns out to be
-    wrong.
+    """The file does not contain prospects. Raised before the first line is read, or later if the specified encoding
+    turns out to be wrong.
     """
 
 
@@ -211,8 +211,8 @@ def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 def _guessed_fields(names: list[str], slugs: list[str], asked: dict[str, str]) -> list[str]:
-    """Guesses fields by column names. If the mapping assigns a column's field to another column, the first column keeps
-    its own name.
+    """Guesses fields by column names. A guess that the mapping assigns to another column is dropped: the field then
+    gets the column's own name.
     """
     guesses = [_KNOWN.get(_bare(name)) for name in names]
     if "email" not in guesses and "email" not in asked.values():
@@ -230,8 +230,8 @@ def _bare(name: str) -> str:
 
 
 def _slug(name: str) -> str:
-    """Returns a name for templates: words of letters and digits in any script, joined by underscores, without a digit
-    first.
+    """Returns a name for templates: words of letters and digits in any script, joined by underscores, not starting with
+    a digit.
     """
     letters = unicodedata.normalize("NFKC", name).lower()
     slug = "_".join("".join(c if f"_{c}".isidentifier() and c != "_" else " " for c in letters).split())
@@ -291,7 +291,7 @@ class _Lines:
 
     def give_back(self, *, doubtful: int) -> None:
         """Puts back all lines of the record except the first, so that they are read again. If too much has already been
-        read twice, only skips them.
+        read twice, it skips them instead.
         """
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
@@ -303,10 +303,8 @@ class _Lines:
 
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
     """Yields the prospects, and an error for each malformed record. If a malformed record spans several lines, it most
-    likely has an unclosed quote.
-
-    In this case, only its first line is reported as invalid, and the other lines are read separately. Because the end
-    of the quoted field is unknown, all rows after it must be complete.
+    likely has an unclosed quote: its first line is reported as invalid, and the other lines are read separately.
+    Because the end of the quoted field is unknown, all rows after it must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
@@ -367,7 +365,7 @@ def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
 
 
 def _shown(text: str) -> str:
-    """Returns the text on one line, short, and safe for a terminal."""
+    """Returns the text on one line, shortened, and safe for a terminal."""
     text = text.rstrip("\r\n")
     start = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text[:TEXT_CHARS_SHOWN])
     return f"{start}…" if len(text) > TEXT_CHARS_SHOWN else start

@@ -1,6 +1,6 @@
 """Verifies ownership of a domain through DNS, where only its owner can add a record.
 
-The record is a TXT at `_fairpost.<domain>` with `fairpost-domain=<token>`. This module stores nothing.
+The record is a TXT record at `_fairpost.<domain>` that contains `fairpost-domain=<token>`. This module stores nothing.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ def proof_record(domain: str, token: str) -> Record:
 
 
 async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = None, limit_s: float = LIMIT_S) -> Proof:
-    """Looks for the proof, with the system's resolver unless another is given. Raises WrongDomain before it looks
+    """Looks for the proof, using the system's resolver unless another one is given. Raises WrongDomain before it looks
     anything up.
     """
     import dns.exception

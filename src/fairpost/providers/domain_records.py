@@ -1,4 +1,4 @@
-"""Looks up all DNS records of a domain that receivers check.
+"""Looks up all of a domain's DNS records that receivers check.
 
 These are SPF with its includes, DMARC, MX, and the addresses and names of the servers that send its mail.
 policy/domain_health.py judges the result.

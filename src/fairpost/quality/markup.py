@@ -128,7 +128,7 @@ class _Seen:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Yields tokens as a browser does. If a tag or comment is never closed, the text ends there, so that nothing is
+    """Yields tokens as a browser would. If a tag or comment is never closed, the text ends there, so that nothing is
     read twice.
     """
     at = 0

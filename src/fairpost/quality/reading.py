@@ -1,7 +1,7 @@
-"""Reads the content of a raw mail: headers, texts, attachments.
+"""Reads the content of a raw message: headers, texts, attachments.
 
-Never raises, and shows as much as possible. The standard library raises various errors on hostile mail. Here, any error
-means that the part is missing.
+Never raises, and shows as much as possible. The standard library raises various errors on hostile mail. Here, a part
+that causes an error counts as missing.
 """
 
 import base64
@@ -43,7 +43,7 @@ class Reading:
     is_cut: bool = False  # not everything was read
 
     def header(self, name: str) -> str:
-        """Returns the first header with that name, or ""."""
+        """Returns the first header with this name, or ""."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
 
@@ -76,7 +76,7 @@ def search_text(reading: Reading, *, sender: str, recipients: tuple[str, ...]) -
 
 
 def fold(text: str) -> str:
-    """Normalizes text for searching, so that case and the composition of letters do not matter."""
+    """Normalizes text for searching, so that case and Unicode composition do not matter."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -115,7 +115,7 @@ def _header_text(value: Any) -> str:
 def _decode_words(text: str) -> str:
     """Decodes encoded words (RFC 2047).
 
-    Adjacent words of one charset are joined before decoding, because many programs split characters.
+    Adjacent words of one charset are joined before decoding, because many programs split a character between two words.
     """
     text = re.sub(r"\?=\s+=\?", "?==?", text)
     out, end, charset, octets = list[str](), 0, "", b""

@@ -12,7 +12,7 @@ from fairpost.policy.reply_rules import FINDINGS
 
 
 class Kind(StrEnum):
-    """The kinds of refusals. They are also error codes of the HTTP API."""
+    """The kinds of refusal. They are also error codes of the HTTP API."""
 
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
@@ -55,7 +55,7 @@ def _forbidden(sentence: str) -> Meaning:
 
 
 def _rate_limited(sentence: str) -> Meaning:
-    """Describe a rate limit. The reason has `retry_after_s`."""
+    """Describe a rate limit. The reason has the parameter `retry_after_s`."""
     return Meaning(sentence=sentence, kind=Kind.RATE_LIMITED)
 
 
@@ -65,7 +65,10 @@ def _invalid(field: str, sentence: str, command: str = "") -> Meaning:
 
 
 def _mistakes(sentence: str, command: str = "") -> Meaning:
-    """Describe a list of mistakes. For each mistake, the parameter `mistakes` has a line or field and a message."""
+    """Describe a list of mistakes.
+
+    For each mistake, the parameter `mistakes` contains a line or field and a message.
+    """
     return Meaning(sentence=sentence, kind=Kind.INVALID, command=command)
 
 

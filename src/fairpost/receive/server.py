@@ -83,8 +83,8 @@ class _LmtpConnection(_Connection, LMTP):
 
 
 class _Handler:
-    """The hooks that aiosmtpd calls, in one object for all connections. If a hook returns MISSING, aiosmtpd does what
-    it does by default.
+    """The hooks that aiosmtpd calls, in one object for all connections. If a hook returns MISSING, aiosmtpd falls back
+    to its default behavior.
     """
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:

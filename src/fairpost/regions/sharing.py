@@ -1,4 +1,4 @@
-"""One account used in several regions. Each region has a row for it, with a share of its limits.
+"""One account used in several regions. Each region has a row for the account, with a share of its limits.
 
 Regions do not communicate while sending. To keep the total within the account's limits, shares that shrink are written
 before shares that grow.
@@ -64,8 +64,8 @@ Record = Callable[[Store, Slice], Awaitable[None]]
 async def plan(
     stores: RegionStores, name: str, percents: Mapping[str, int], *, here: str, current_limits: bool = False
 ) -> Plan:
-    """Reads every region and writes nothing. With `current_limits`, the account's current limits in this region are the
-    total.
+    """Reads every region and writes nothing. With `current_limits`, the account's current limits in this region are
+    taken as the total.
     """
     _require_percents(percents, here, stores)
     rows = await _rows(stores, name)
@@ -87,7 +87,7 @@ async def plan(
 async def carry_out(stores: RegionStores, shared: Plan, vault: Vault, *, record: Record | None = None) -> None:
     """Commits each region separately. If it is interrupted, run it again.
 
-    `record` is called in the commit of each region that is written.
+    `record` is called within each region's commit.
     """
     secret = _opened(shared.source, vault)
     for each in shared.slices:

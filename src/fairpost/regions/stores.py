@@ -37,7 +37,7 @@ class RegionStores:
     ) -> None:
         """Creates the stores. `log` receives a line when a region fails, and when it recovers.
 
-        With `is_for_tenants`, a region without the tenants' role is not ready.
+        With `is_for_tenants`, a region without the tenants' role does not count as ready.
         """
         self.directory = directory
         self._answer_s_max = answer_s_max
@@ -53,8 +53,8 @@ class RegionStores:
     async def at(self, name: str, *, answer_s_max: float | None = None) -> AsyncIterator[Store]:
         """Yields a region's store for work that must finish within this time.
 
-        Raises RegionUnavailable if the region is not responding, MigrationError if it is not ready. A later call tries
-        again.
+        Raises RegionUnavailable if the region is not responding, or MigrationError if it is not ready. A later call
+        tries again.
         """
         self.directory.region(name)
         async with self._doors[name].opened(self._answer_s_max if answer_s_max is None else answer_s_max) as store:

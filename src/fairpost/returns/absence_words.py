@@ -1,7 +1,7 @@
 """Phrases of auto-replies and unsubscribe requests, by language. Data only.
 
-English, German, French, Spanish, Italian, Portuguese, Dutch and Polish; some Japanese, Russian and Nordic phrases.
-Each entry is part of a regular expression over lower-case text.
+The languages are English, German, French, Spanish, Italian, Portuguese, Dutch and Polish. There are also some Japanese,
+Russian and Nordic phrases. Each entry is part of a regular expression over lower-case text.
 """
 
 # Subjects of automatic mail.

@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a message says about one address, or what the owner of this address writes."""
+    """What a message says about one address, or what the owner of this address wrote."""
 
     address: str
     code: str  # the reason code

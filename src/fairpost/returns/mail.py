@@ -2,7 +2,7 @@
 
 The standard library's parser recurses into nested parts and takes seconds for a hostile message of 20 MB. This one
 reads the beginning of a message, walks its parts without recursion, and never fails: broken parts are read as plain
-text. The interpretation of the parts is left to other modules.
+text. Other modules interpret the parts.
 """
 
 import binascii
@@ -42,7 +42,7 @@ class Headers:
         return name.lower() in self._first
 
     def __getitem__(self, name: str) -> str:
-        """Returns the first field with that name, or ""."""
+        """Returns the first field with this name, or ""."""
         return self._first.get(name.lower(), "")
 
     def all(self, name: str) -> list[str]:

@@ -183,7 +183,7 @@ def _dates(text: str, today: date) -> list[tuple[int, int, date]]:
 
 
 def _of_numbers(first: int, second: int, year: str | None, separator: str, today: date) -> date | None:
-    """Returns the date for two numbers, which are a day and a month. If they are separated by slashes, their order is
+    """Returns the date given by two numbers: a day and a month. If they are separated by slashes, their order is
     unknown. If two dates are possible, returns the later one.
     """
     ways = [_in_year(year, second, first, today)]

@@ -1,4 +1,4 @@
-"""Logins: SASL exchanges as values, without I/O. Nothing in this module is ever printed."""
+"""Logins: SASL exchanges as values, without I/O. No secret in this module is ever printed."""
 
 import re
 from base64 import b64encode
@@ -31,7 +31,7 @@ Login = Password | Token
 
 
 class LoginSource(Protocol):
-    """A source of logins that expire, such as tokens. It is asked once for each connection."""
+    """A source of logins that expire, such as tokens. It is asked for a login once per connection."""
 
     async def login(self) -> Login:
         """Returns a login. Raises Unready at the step AUTH if none is available."""

@@ -101,7 +101,7 @@ class Pipe(asyncio.Protocol):
         self._wake()
 
     def write(self, data: bytes) -> None:
-        """Writes data. Raises Broken if it is certain that none of it was sent."""
+        """Writes data. Raises Broken if it is certain that none of the data was sent."""
         if self._lost is not None or self.transport.is_closing():
             raise Broken(self._lost or "the connection was closed")
         self.transport.write(data)
@@ -137,7 +137,7 @@ class Pipe(asyncio.Protocol):
             self._wake(moved=False)
 
     def abort(self, why: str) -> None:
-        """Closes the connection at once. Data that is written but still buffered is not sent."""
+        """Closes the connection at once. Data that has been written but is still buffered is not sent."""
         self._lose(why)
         if self._transport is not None:
             self._transport.abort()

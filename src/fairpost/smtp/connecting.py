@@ -79,7 +79,7 @@ async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Ca
 
 
 def must_be_checked(server: Server, login: Login | None) -> bool:
-    """Returns whether the certificate must be checked. A password is only sent to a server that has proven its
+    """Returns whether the certificate must be checked. A password is sent only to a server that has proven its
     identity, or to a server on this machine.
     """
     return login is not None and not server.is_local

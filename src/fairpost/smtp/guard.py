@@ -1,6 +1,6 @@
 """Keeps servers chosen by workspaces out of the operator's networks.
 
-A name is resolved once, all of its addresses are checked, and connections are only made to checked addresses. If the
+A name is resolved once, all of its addresses are checked, and connections are made only to checked addresses. If the
 name resolves to different addresses later, they are not used. policy/networks.py decides what is forbidden.
 """
 
@@ -41,7 +41,7 @@ class NetworkGuard:
     resolve: Resolve = look_up
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is
+        """Returns the addresses that may be connected to. Raises NotAllowed, or OSError or ValueError if the host is
         unknown.
         """
         words = port_refusal(port, self.ports)
@@ -72,7 +72,7 @@ class NetworkGuard:
         return None
 
     def _judge(self, host: str, ip: Address) -> None:
-        """Raises an error without the address, because the address would reveal content of the operator's own DNS."""
+        """Raises an error without the address, because the address would reveal what the operator's own DNS contains."""
         kind = objection(ip, self.allowed)
         if kind is None:
             return

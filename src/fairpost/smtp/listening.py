@@ -75,7 +75,7 @@ class Served(SMTP):
         return None
 
     async def push(self, status: Any) -> None:
-        """Send a reply. A 421 or a refusing greeting also ends the connection."""
+        """Send a reply. A 421, or a greeting that refuses the client, also ends the connection."""
         refusal = None if self._greeted else await self.refusal()
         is_last = refusal is not None or status[:3] in ("421", b"421")
         self._greeted = True

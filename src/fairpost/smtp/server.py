@@ -48,7 +48,7 @@ class Server:
 def tls_context(server: Server, *, checked: bool) -> ssl.SSLContext:
     """Returns a TLS context. With `checked`, the certificate must be valid and trusted, and must match the host.
 
-    An unchecked connection only protects the mail from passive listeners, and is never used for a password.
+    An unchecked connection protects the mail only from passive eavesdroppers, and is never used for a password.
     """
     context = ssl.create_default_context(cafile=server.ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,6 +1,6 @@
 """One message over a ready connection, without I/O: what to do next and, at any moment, how far the message got.
 
-The server can only have accepted the message after the final dot is handed to the network. Before that, the message can
+The server cannot have accepted the message before the final dot is handed to the network. Before that, the message can
 safely be repeated after any interruption. After that, only an answer shows the outcome. If the answers already decide
 the outcome (the sender or every recipient was refused), a lost connection does not change it.
 """
@@ -64,7 +64,10 @@ class Transaction:
 
     @property
     def is_unheard(self) -> bool:
-        """Whether no answer has arrived, or only a 421. The server may then have closed an old connection earlier."""
+        """Whether no answer has arrived, or only a 421.
+
+        If so, the server may already have closed the connection, if it is an old one.
+        """
         return self._said and self._mail is None
 
     @property

@@ -211,7 +211,7 @@ ENVID_CHARS_MAX = 100  # RFC 3461, 4.4
 def mail_from(
     address: str, *, size: int | None, eight_bit: bool, smtputf8: bool, envelope_id: str | None = None
 ) -> Command:
-    """A report repeats the `envelope_id`, and then has only the headers of the message (RFC 3461)."""
+    """With an `envelope_id`, a report repeats this ID and contains only the headers of the message (RFC 3461)."""
     line = b"MAIL FROM:<" + _word(address) + b">"
     if size is not None:
         line += b" SIZE=%d" % size

@@ -10,7 +10,7 @@ POOL = "default"
 
 
 async def put_dev_account(store: Store, inbox: SmtpSettings) -> None:
-    """Adds the account to an empty pool `default`.
+    """Adds the account to the pool `default` if the pool is empty.
 
     If the account exists, it is updated, because the port of the inbox may have changed.
     """

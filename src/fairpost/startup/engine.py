@@ -80,7 +80,8 @@ class EngineOptions:
 def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
     """Runs until it receives a signal.
 
-    A second signal stops the engine immediately. Returns False if the engine failed, which it has logged.
+    A second signal stops the engine immediately. Returns False if the engine failed; the failure has already been
+    logged.
     """
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
@@ -198,7 +199,7 @@ async def _read_mailboxes(lifeline: int, settings: Settings, options: EngineOpti
 
 
 def _allow_files() -> None:
-    """Raises the limit of open files. Each mailbox needs a connection, and many systems allow only 1,024 files."""
+    """Raises the limit on open files. Each mailbox needs a connection, and many systems allow only 1,024 files."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -267,7 +268,7 @@ class Watch:
     """
 
     def __init__(self, store: Store, settings: Settings, log: Log, *, engine: str | None = None) -> None:
-        """Creates the watch. `engine` is the name of the engine that runs it."""
+        """Creates the watch. `engine` is the name of the engine that runs the watch."""
         self._store = store
         self._engine = engine
         self._settings = settings

@@ -2,8 +2,8 @@
 
 An engine creates or updates it when it starts. The variables determine its server, password and sender, and its batch
 size if the variable for it is set. Its limits, pool and status are stored like those of any account: you can change
-them, and no engine changes them back. Limits that were not changed follow the provider, even if the address moves to a
-different provider.
+them, and no engine changes them back. Limits that you have not changed follow the provider, even if the address moves
+to a different provider.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ SERVER = ("transport", "secret")  # columns that describe the server
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenAccount:
-    """The values of the variables, checked. `regions` is the number of regions that share the account's limits."""
+    """The checked values of the variables. `regions` is the number of regions that share the account's limits."""
 
     name: str
     address: str
@@ -91,7 +91,7 @@ def is_of_environment(account: Account) -> bool:
 
 
 def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Path) -> dict[str, Any]:
-    """Returns the differences from the variables by column, with a `secret` that is not sealed yet.
+    """Returns the columns that differ from the variables, with their new values; a new `secret` is not sealed yet.
 
     Raises VaultError if the stored password cannot be decrypted. A different key is a mistake, so nothing is encrypted
     with it.
@@ -114,9 +114,8 @@ def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Pat
 
 
 def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str, Any]:
-    """Returns the limits of the provider that the address moves to.
-
-    Empty if the provider is the same, or the limits were changed manually.
+    """Returns the limits of the provider that the address moves to. The result is empty if the provider is the same, or
+    if the limits were changed manually.
     """
     (before, begun), (after, limits) = (_terms(address, home) for address in (account.address, given.address))
     if (

@@ -41,7 +41,7 @@ CONNECT_S_MAX = 10.0
 
 
 def embedded(settings: Settings) -> EmbeddedServer:
-    """Returns the embedded server. Raises NotInstalled without the extra `local`.
+    """Returns the embedded server. Raises NotInstalled if the extra `local` is not installed.
 
     NotInstalled is raised even if PostgreSQL is installed on the system, because a missing URL on a server is a
     mistake.
@@ -125,7 +125,10 @@ def home_database_url(settings: Settings) -> str:
 
 
 async def home_url(settings: Settings, *, is_again: bool = False) -> str:
-    """Returns the URL of the home database, running and with the newest schema. For `is_again`, see `server_url`."""
+    """Returns the URL of the home database, which is then running and has the newest schema.
+
+    For `is_again`, see `server_url`.
+    """
     return await _prepared(settings.at_home(), is_again=is_again)
 
 

@@ -89,7 +89,7 @@ def read_runtime(row: Any) -> AccountRuntime:
 
 
 def write_troubles(troubles: Troubles) -> str | None:
-    """Serialize the troubles. Return None if there are no troubles."""
+    """Serialize the troubles. Return None if the account has no failures."""
     if troubles == NO_TROUBLES:
         return None
     return json.dumps(

@@ -1,6 +1,6 @@
 """Add, change, remove and look up accounts; read and replace their sealed secrets.
 
-Rows are converted to accounts in account_rows.py. The writes of a worker to the account that it holds are in leases.py.
+Rows are converted to accounts in account_rows.py. A worker's writes to the account that it holds are in leases.py.
 """
 
 import json

@@ -85,7 +85,9 @@ async def hashes_of(store: "Store", address: str, *, of_members: bool | None = N
 
 
 async def can_be_sent(store: "Store", pool: str) -> bool:
-    """Return whether this pool can send e-mail now: it has an active account with a server and an engine, and no pause."""
+    """Return whether this pool can send e-mail now: an engine is running, nothing is paused, and an account is ready to
+    send.
+    """
     sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
                 WHERE a.pool = $1 AND a.status = 'active' AND a.transport <> '{}'
                     AND (l.rest_until IS NULL OR l.rest_until <= clock_timestamp() + interval '1 minute'))
@@ -211,7 +213,7 @@ async def newest_pending(store: "Store", person_id: PersonId, *, tries_max: int,
 
 
 async def codes_sent(store: "Store", person_id: PersonId, *, since: datetime) -> tuple[int, datetime | None]:
-    """Return how many codes were sent since then, and when the oldest of these sign-ins started."""
+    """Return how many codes were sent since this time, and when the oldest of these sign-ins started."""
     sql = """SELECT coalesce(sum(s.codes), 0) AS codes, min(s.created_at) AS oldest FROM fairpost.sign_ins s
         WHERE s.person_id = $1 AND s.created_at > $2"""
     row = await store.row(sql, person_id, since)
@@ -297,7 +299,10 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Return the given sessions that are valid and in a workspace that is not suspended. Do not mark them as used."""
+    """Return those of the given sessions that are valid and whose workspace is not suspended.
+
+    Do not mark them as used.
+    """
     sql = """
         SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
         WHERE s.token_hash = ANY ($1) AND s.revoked_at IS NULL AND s.expires_at > c.now AND s.seen_at > c.now - $2::interval AND p.disabled_at IS NULL

@@ -1,5 +1,5 @@
-"""Senders that are blocked on an account. An engine blocks a sender. The block ends at its end time or when a person
-ends it.
+"""Senders that are blocked on an account. An engine blocks a sender. The block ends at its end time, or when a person
+lifts it.
 """
 
 import json
@@ -46,7 +46,7 @@ async def unblock(
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Return the accounts that only have work left for blocked senders."""
+    """Return the accounts that have work left only for blocked senders."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 

@@ -144,7 +144,10 @@ _CAMPAIGN = """
 
 
 async def put_draft(store: "Store", draft: Draft) -> Campaign:
-    """Create a draft, or change an existing draft. Raises NotFound for an unknown list or sequence, and Refusal."""
+    """Create a draft, or change an existing draft.
+
+    Raises NotFound for an unknown list or sequence, and Refusal for any other error in the draft.
+    """
     labels = json.dumps(draft.labels) if draft.labels else None
     if labels and (wrong := await store.value("SELECT fairpost.check_words($1)", labels)):
         raise Refusal("campaign.invalid_label", **json.loads(wrong))
@@ -177,7 +180,7 @@ async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list
 
 
 async def known_lists(store: "Store", workspace: str, names: Sequence[str]) -> dict[str, int]:
-    """Return the IDs of those of the given lists that exist."""
+    """Return the IDs of the given lists that exist."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
     )
@@ -524,8 +527,8 @@ async def receipts(
 
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
-    """Return the waiting e-mails, and the prospects on the campaign's lists without e-mails. Paused prospects are left
-    out.
+    """Return the waiting e-mails, and the prospects on the campaign's lists that have no e-mails. Paused prospects are
+    left out.
     """
     rows = await store.fetch(
         """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count

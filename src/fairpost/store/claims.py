@@ -1,4 +1,4 @@
-"""Operations of a lease holder on e-mails before sending: claim them in fair order, return them, or fail them.
+"""A lease holder's operations on e-mails before sending: claim them in fair order, return them, or fail them.
 
 sql/release/ decides the order.
 """

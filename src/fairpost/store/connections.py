@@ -55,7 +55,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
         return limit_s
 
     def allow(self, answer_s_max: float | None) -> None:
-        """Set the limit for the statements that follow. None removes the limit."""
+        """Set the time limit for each of the following statements. None removes the limit."""
         if answer_s_max != self.answer_s_max:
             self._config = self._config._replace(command_timeout=answer_s_max)
 
@@ -89,8 +89,8 @@ async def connect(
     timeout_s: float = CONNECT_S_MAX,
     answer_s_max: float | None = ANSWER_S_MAX,
 ) -> LimitedConnection:
-    """Open a connection. `behind_pooler` means that it leads through a pooler; otherwise, one round trip detects
-    whether it does.
+    """Open a connection. `behind_pooler` means that the connection leads through a pooler; otherwise, one round trip
+    detects whether it does.
     """
     async with asyncio.timeout(timeout_s):
         if not (behind_pooler or url in _poolers):
@@ -162,7 +162,7 @@ class Statements(ABC):
 
 
 class BulkStatements(Statements):
-    """The same connections with a longer limit, for bulk work."""
+    """The same connections with a longer time limit, for bulk work."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -178,7 +178,10 @@ class BulkStatements(Statements):
 
 
 def allow(conn: "asyncpg.Connection", answer_s_max: float | None) -> None:
-    """Set the limit for each statement that follows. A connection that the caller opened keeps its own limits."""
+    """Set the time limit for each of the following statements.
+
+    A connection that the caller opened keeps its own limits.
+    """
     if issubclass(type(conn), LimitedConnection):  # isinstance() is true for all of the driver's connection classes
         conn.allow(answer_s_max)
 

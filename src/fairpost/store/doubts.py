@@ -19,14 +19,14 @@ from fairpost.system import clock
 
 class DoubtStore(OutgoingStore):
     async def doubts_to_resend(self, account_id: AccountId | None = None) -> dict[EmailId, timedelta]:
-        """Return the e-mails in doubt that their policy requires to be sent again now, each with the time it has been
+        """Return the e-mails in doubt whose policy requires them to be sent again now, each with the time it has been
         in doubt.
         """
         rows = await self.fetch("SELECT email_id, waited FROM fairpost.doubts_to_resend($1)", account_id)
         return {EmailId(row["email_id"]): row["waited"] for row in rows}
 
     async def accounts_to_ask(self) -> list[AccountId]:
-        """Return the accounts that have e-mails in doubt about which the provider can be asked."""
+        """Return the accounts with e-mails in doubt that Fairpost can ask the provider about."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
@@ -75,5 +75,7 @@ class DoubtStore(OutgoingStore):
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])
 
     async def leave_in_doubt(self, email_id: EmailId, why: str | None) -> None:
-        """Record that the provider was asked but does not know, so that the policy or a person has to decide."""
+        """Record that the provider was asked but does not know the outcome, so that the policy or a person has to
+        decide.
+        """
         await self.value("SELECT fairpost.leave_in_doubt($1, $2)", email_id, why)

@@ -1,6 +1,6 @@
 """Operations on individual e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
 
-The operations of engines are in claims.py, steps.py and doubts.py.
+Engines' operations are in claims.py, steps.py and doubts.py.
 """
 
 import json

@@ -124,7 +124,7 @@ class EmbeddedServer:
     def start(self, *, is_again: bool = False) -> str:
         """Start the server unless it is running, wait until it is ready, and return its URL.
 
-        The settings only apply if this call starts the server. With `is_again`, only restart a server that has died:
+        The settings apply only if this call starts the server. With `is_again`, only restart a server that has died:
         raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
         """
         with self._in_plain_words("start"):

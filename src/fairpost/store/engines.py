@@ -38,10 +38,10 @@ class EngineStore(Database):
         return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
-        """Record that a process with only this worker died. Return the number of such deaths in a row, across all
+        """Record that a process running only this worker died. Return the number of such deaths in a row, across all
         engines.
 
-        At `deaths_max`, the account is suspended.
+        When this number reaches `deaths_max`, the account is suspended.
         """
         sql = "SELECT fairpost.worker_died($1, $2, $3)"
         return int(await self.value(sql, account_id, deaths_max, clock.stated()))

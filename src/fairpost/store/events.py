@@ -28,7 +28,7 @@ _OF_EMAIL = """
 async def take_turn(store: "Store") -> int | None:
     """Give new events their positions in one commit, so that they can be read. Return the number of events.
 
-    Return None if another process is doing this.
+    Return None if another process is already doing so.
     """
     taken: int | None = await store.value("SELECT fairpost.take_turn()")
     return taken
@@ -45,7 +45,7 @@ async def events_after(
     """Return the next page. Without a cursor, the page starts with the oldest event that is kept.
 
     If `workspace` is None, the page covers all workspaces and the operator. Raises Refusal if events after the cursor
-    were dropped, or if it does not belong to this database.
+    were dropped, or if the cursor does not belong to this database.
     """
     sql = "SELECT * FROM fairpost.events_after($1, $2, $3, $4)"
     most = min(most, PAGE_MAX)

@@ -1,6 +1,6 @@
 """Choose the user that the embedded server runs as, and the copy of the programs that it uses.
 
-PostgreSQL refuses to run as root, and initdb refuses users without a name. In both cases, they run in a user namespace
+PostgreSQL refuses to run as root, and initdb refuses users without a name. For such users, both run in a user namespace
 if the kernel allows it. The switch itself is in unrooted.py.
 """
 

@@ -62,7 +62,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The result of one call of `migrate`.
+    """The result of one call to `migrate`.
 
     `missing` lists privileges that only an administrator can grant; until then, `fairpost api` does not start.
     """
@@ -94,8 +94,8 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
     """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
-    Applications that enqueue in the meantime only wait a moment: if a transaction holds the tables, all transactions
-    behind us continue before we try again.
+    Applications that enqueue in the meantime wait only a moment: if a transaction holds the tables, all transactions
+    that wait behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
     allow(conn, None)  # no time limit: tables can be of any size, and the caller can see that the migration is running

@@ -1,4 +1,4 @@
-"""Fail and retry mail that is pinned to a suspended account, which no other account may send."""
+"""Fail and retry mail that is pinned to a suspended account and that no other account may send."""
 
 from dataclasses import dataclass
 from datetime import timedelta

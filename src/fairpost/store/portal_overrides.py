@@ -63,7 +63,7 @@ async def put_row(
     html: str,
     by: str | None,
 ) -> bool:
-    """Store an override. Return True if there was none before."""
+    """Store an override. Return True if there was no override before."""
     return bool(
         await store.value(
             """INSERT INTO fairpost.portal_overrides AS o
@@ -95,6 +95,6 @@ async def rows(store: "Store", workspace: str) -> list[StoredOverride]:
 
 
 async def remove_row(store: "Store", workspace: str, portal: str, mail_type: str) -> bool:
-    """Remove an override. Return False if there was none."""
+    """Remove an override. Return False if there was no override."""
     sql = "DELETE FROM fairpost.portal_overrides WHERE workspace = $1 AND portal = $2 AND type = $3 RETURNING true"
     return bool(await store.value(sql, workspace, portal, mail_type))

@@ -154,7 +154,10 @@ def _handle(pid: int) -> int | None:
 
 
 def wait_for_end(pid: int, *, s_max: float) -> None:
-    """Wait until the process ends, for at most `s_max`. If the system cannot report the end of a process, return soon."""
+    """Wait until the process ends, for at most `s_max`.
+
+    If the system cannot report the end of a process, wait only a moment.
+    """
     handle = _handle(pid)
     if handle is None:
         time.sleep(min(s_max, LOOK_S))

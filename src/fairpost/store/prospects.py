@@ -1,7 +1,7 @@
 """Import lists of prospects of any length; query, pause and remove prospects.
 
 A list is imported in one transaction: it is read to its end and written, or nothing changes. Lines first go into a
-temporary table, so that a long list does not need more memory and reading it blocks no other transaction.
+temporary table, so that a long list needs no more memory than a short one, and reading it blocks no other transaction.
 """
 
 import json
@@ -25,7 +25,7 @@ FIELDS_BYTES_MAX = 65_536  # same as the limit for an e-mail, because larger fie
 
 
 class BadProspects(FairpostError):
-    """Raised for a list with bad lines. Nothing was imported."""
+    """Raised if a list has bad lines. Nothing was imported."""
 
     def __init__(self, imported: ImportedProspects) -> None:
         self.imported = imported
@@ -41,7 +41,7 @@ class ListInUse(FairpostError):
 
 
 class TooManyFields(FairpostError):
-    """Raised for more fields than an e-mail can contain. The caller ends the transaction."""
+    """Raised if there are more fields than an e-mail can contain. The caller ends the transaction."""
 
 
 # ── import ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -301,7 +301,8 @@ async def change(
 ) -> None:
     """Change a prospect.
 
-    `fields` are merged into the existing ones; null removes a field. `columns` are timezone and external_id, if given.
+    `fields` are merged into the existing ones; null removes a field. `columns` contains timezone and external_id, if
+    given.
 
     Raises TooManyFields, and asyncpg's UniqueViolationError if the ID belongs to another prospect.
     """

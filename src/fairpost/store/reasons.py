@@ -33,7 +33,7 @@ _KNOWN = [(re.compile(sentence, re.DOTALL), code) for sentence, code in _SENTENC
 
 
 def stored_reason(code: str | None, params: str | None) -> Reason | None:
-    """Parse a stored reason. Return None if there is none."""
+    """Parse a stored reason. Return None if `code` is None."""
     if code is None:
         return None
     return _translated(code) if params is None else read_reason(code, params)

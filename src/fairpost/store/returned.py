@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Taken:
     """A recorded finding.
 
-    `email_id` is None if it is uncertain which e-mail it is about; nothing is applied then. `is_new` is False if it was
-    reported before.
+    If it is uncertain which e-mail the finding is about, `email_id` is None and nothing is applied. `is_new` is False
+    if it was reported before.
     """
 
     email_id: EmailId | None
@@ -57,8 +57,8 @@ async def take(
 ) -> list[Taken]:
     """Record findings in one commit.
 
-    `candidates` are the e-mails that the returned mail may refer to, most likely first. With `is_token`, the first one
-    came with a token. `mail` is kept in the conversation with the person.
+    `candidates` are the e-mails that the returned mail may refer to, most likely first. `is_token` means that a token
+    identifies the first of them. `mail` is kept in the conversation with the person.
     """
     rows = await store.fetch(
         "SELECT * FROM fairpost.take_return($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -96,6 +96,6 @@ _LISTED = """
 async def listed(
     store: "Store", *, workspace: str | None, only_uncertain: bool, before: int | None = None, most: int
 ) -> list[ReturnedMail]:
-    """Return returned mail, newest first. Mail whose e-mail is uncertain belongs to no workspace."""
+    """List returned mail, newest first. Mail whose e-mail is uncertain belongs to no workspace."""
     rows = await store.fetch(_LISTED, workspace, only_uncertain, before, most)
     return [ReturnedMail(**{**dict(row), "params": json.loads(row["params"])}) for row in rows]

@@ -62,7 +62,7 @@ async def schedule_of(store: "Store", workspace: str) -> StoredSchedule:
 
 
 async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> None:
-    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts at its first day."""
+    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts with its first day."""
     window, quota = schedule.window, schedule.quota
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, timezone, days, opens, closes, holidays, daily_max, ramp_up_days, ramp_up_percents)

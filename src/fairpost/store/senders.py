@@ -145,7 +145,7 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 
 
 async def dirty_senders(store: "Store", *, after: int = 0) -> DirtySenders:
-    """Return the senders that have changed, by the marks after number `after`."""
+    """Return the senders that have changed, according to the marks numbered higher than `after`."""
     sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.dirty_senders s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
     rows = await store.fetch(sql, after, DIRTY_AT_ONCE)
     users: dict[SenderId, datetime] = {}
@@ -185,7 +185,7 @@ async def stir_hour(store: "Store", hour: datetime) -> None:
 
 
 async def fold(store: "Store", *, now: datetime | None = None) -> bool:
-    """Combine hours into days, and delete old ones. Return False if another process is doing this."""
+    """Combine hours into days, and delete old ones. Return False if another process is already doing so."""
     return bool(await store.value("SELECT fairpost.fold_activity($1)", now or clock.stated()))
 
 
@@ -296,9 +296,7 @@ async def fairness_now(store: "Store") -> Fairness:
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
-    """Return the number of queued e-mails, and the time since which the oldest e-mail that is due and not held has been
-    waiting.
-    """
+    """Return the number of queued e-mails, and when the oldest e-mail that is due and not held began to wait."""
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
     return row["queued"], row["oldest_at"]
 

@@ -54,8 +54,8 @@ class StepStore(Database):
     ) -> Begun:
         """Begin an e-mail.
 
-        `evidence` identifies the e-mail when the provider is asked about it later. `step` is the number of this step
-        within the lease.
+        `evidence` identifies the e-mail in case Fairpost has to ask the provider about it later. `step` is the number
+        of this step within the lease.
         """
         sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, $5, $6, $7)"
         written = json.dumps(dict(evidence)) if evidence is not None else None
@@ -76,8 +76,8 @@ class StepStore(Database):
     ) -> SettleVerdict:
         """Settle an e-mail.
 
-        `reason` is why the e-mail was not sent. `soft_bounced` lists recipients that get no more attempts because their mailbox
-        did not accept the e-mail.
+        `reason` says why the e-mail was not sent. `soft_bounced` lists recipients that get no more attempts because
+        their mailbox did not accept the e-mail.
         """
         outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6, $7)"

@@ -1,7 +1,7 @@
 """Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names the
 workspace.
 
-Even if a query forgets to filter, the database's row policies only show it this workspace's rows.
+Even if a query forgets to filter, the database's row policies show it only this workspace's rows.
 """
 
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
@@ -38,7 +38,9 @@ class TenantConnections(Statements):
 
 
 class _Begun(Transaction):  # type: ignore[misc]
-    """A transaction that sends its first statements together with BEGIN, because round trips dominate short requests."""
+    """A transaction that sends its first statements together with BEGIN, because short requests spend most of their
+    time on round trips.
+    """
 
     def __init__(self, conn: "asyncpg.Connection", then: str) -> None:
         super().__init__(conn, None, False, False)

@@ -134,7 +134,7 @@ async def add_secret(
 
 
 async def secrets_of(store: "Store", webhook_id: int, *, now: datetime) -> list[WebhookSecret]:
-    """Return the secrets that sign now, newest first. Only for the database's owner."""
+    """Return the secrets that sign now, newest first. Only the database's owner may call this."""
     rows = await store.fetch(
         """SELECT s.id, s.webhook_id, s.secret AS sealed, s.expires_at FROM fairpost.webhook_secrets s
            WHERE s.webhook_id = $1 AND (s.expires_at IS NULL OR s.expires_at > $2) ORDER BY s.id DESC""",
@@ -206,7 +206,7 @@ async def untold(store: "Store") -> list[Webhook]:
 
 
 async def told(store: "Store", webhook: Webhook) -> bool:
-    """Record the notification. Return False if another engine already did."""
+    """Record the notification. Return False if another engine already did so."""
     sql = """UPDATE fairpost.webhooks w SET told_at = clock_timestamp() WHERE w.id = $1 AND w.disabled_at = $2 AND w.told_at IS NULL
              RETURNING true"""
     return bool(await store.value(sql, webhook.id, webhook.disabled_at))

@@ -453,7 +453,7 @@ async def invitations_sent(store: "Store", workspace: str, address: str) -> tupl
 async def audit(
     store: "Store", workspace: str | None, *, before: int | None = None, most: int = 50
 ) -> list[AuditEntry]:
-    """Return audit entries, newest first. Without a workspace, return the entries of the installation itself."""
+    """Return audit entries, newest first. If no workspace is given, return the entries of the installation itself."""
     rows = await store.fetch(
         """SELECT * FROM fairpost.audit a WHERE a.workspace IS NOT DISTINCT FROM $1 AND a.id < coalesce($2, 9223372036854775807)
            ORDER BY a.id DESC LIMIT $3""",

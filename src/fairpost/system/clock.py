@@ -1,6 +1,6 @@
 """The only module that reads clocks. All other code receives the time as an argument.
 
-Waiting and scheduling do not belong here. A simulation can stop the clock and move it manually.
+Waiting and scheduling do not belong here. A simulation can stop the clock and advance it manually.
 """
 
 import time
@@ -36,7 +36,7 @@ def monotonic() -> float:
 
 
 def steady() -> float:
-    """Return the same as `monotonic`, but always from the machine's own clock, even if a simulation has stopped the
+    """Return the seconds as `monotonic` does, but always from the machine's own clock, even if a simulation has stopped
     time.
     """
     return time.clock_gettime(_STEADY_CLOCK)

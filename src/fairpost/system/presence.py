@@ -44,7 +44,7 @@ def announced(folder: Path) -> list[str]:
 
 @contextmanager
 def if_gone(folder: Path, name: str) -> Iterator[bool]:
-    """Yield whether all processes of this name are gone.
+    """Yield whether all processes with this name are gone.
 
     While the context is open, no other process can run the cleanup. When it closes, the name is removed.
     """

@@ -69,8 +69,8 @@ class Reader:
     """Reads one part of a template. Each method reads one rule of the grammar, and returns the fields that are needed
     to print the text that it has read.
 
-    The engine gets a missing field as empty text, and a missing field inside another field as undefined. Both count as
-    false, but an undefined value supports no comparison, and no filter except a fallback.
+    The engine sees a missing field as empty text, and a missing field inside another field as undefined. Both count as
+    false, but an undefined value supports no comparisons, and no filters except a fallback.
     """
 
     def __init__(self, part: str, source: str) -> None:

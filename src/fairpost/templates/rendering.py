@@ -43,7 +43,7 @@ class Unrenderable(FairpostError):
 
 
 class UnfitValue(Unrenderable):
-    """A value does not fit at this position of the template. `line` and `column` count from 1."""
+    """A value does not fit in this position in the template. `line` and `column` count from 1."""
 
     def __init__(self, part: str, line: int, column: int, message: str) -> None:
         super().__init__(f"{part}, line {line}: {message}")
@@ -77,7 +77,7 @@ class Rendered:
 def compile_template(template: Template) -> "Compiled":
     """Compiles a template. Raises TemplateError.
 
-    Recent templates are cached by content, so compiling one again only takes the time for its hash.
+    Recent templates are cached by content, so compiling one again takes only the time to hash it.
     """
     given = {"subject": template.subject, "text": template.text, "html": template.html}
     sources = {part: source for part, source in given.items() if source is not None}
@@ -87,8 +87,8 @@ def compile_template(template: Template) -> "Compiled":
 class Compiled:
     """A compiled template, which any number of threads can render. Each process compiles its own.
 
-    `required` are the fields that every recipient needs. `optional` are those with a fallback, or checked with `if`. A
-    nested field is named with a dot: order.total.
+    `required` lists the fields that every recipient needs. `optional` lists those that have a fallback or are checked
+    with `if`. A nested field is named with a dot: order.total.
     """
 
     def __init__(self, sources: dict[str, str], readers: "list[Reader]") -> None:
@@ -175,7 +175,7 @@ class _NoRoom(Exception):
 
 
 class _Object:
-    """A dict without the methods of a dict, which the engine would treat as entries."""
+    """A mapping without a dict's methods, which the engine would treat as entries."""
 
     __slots__ = ("_name", "_values")
 

@@ -36,7 +36,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Settings that belong together and form an object in a request. The object's shape is called `name`."""
+    """Settings that belong together and form an object in a request. `name` is the name of the object's shape."""
 
     name: str
     settings: tuple[Setting, ...]

@@ -1,7 +1,7 @@
 """Builds the transport of a stored account from its server settings and its opened secret.
 
-`guard` is set for accounts that are not the operator's own. These may only connect to servers that the guard allows.
-`host` is this machine's name, which is sent to servers in EHLO.
+`guard` is set for accounts that are not the operator's own. These accounts may connect only to servers that the guard
+allows. `host` is this machine's name, which is sent to servers in EHLO.
 """
 
 from typing import assert_never
@@ -23,7 +23,7 @@ def transport_of(
 ) -> ClosableTransport:
     """Returns an account's transport.
 
-    Raises FairpostError if the account has no server, VaultError if its secret cannot be opened.
+    Raises FairpostError if the account has no server, or VaultError if its secret cannot be opened.
     """
     try:
         settings = server_settings(account, guard=guard)
@@ -52,7 +52,7 @@ def reader_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = No
 def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> ServerSettings:
     """Returns the account's server settings.
 
-    Raises FairpostError if there are no readable settings, EndpointRefused if a guarded account must not use them.
+    Raises FairpostError if there are no readable settings, or EndpointRefused if a guarded account must not use them.
     """
     again = f"Set one: fairpost account set {account.name} --smtp URL"
     match account.transport:

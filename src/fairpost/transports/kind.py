@@ -1,4 +1,4 @@
-"""The interface of a kind of transport to the rest of the program: one class in the kind's folder, listed in
+"""The interface between a kind of transport and the rest of the program: one class in the kind's folder, listed in
 registry.py.
 
 Its descriptions are data. Its methods import other modules only when they are called, because commands that only print
@@ -120,7 +120,8 @@ class TransportKind(ABC, Generic[S]):
         guard: "NetworkGuard | None",
         is_brief: bool = False,
     ) -> "list[Tried]":
-        """Tests the server without sending anything. Returns every step taken, in order; if one failed, it is the last.
+        """Tests the server without sending anything. Returns every step taken, in order; if a step failed, it is the
+        last one.
 
         `name` and `address` are the account's. `is_brief` means that an HTTP request is waiting for the result.
         """
@@ -145,7 +146,7 @@ class TransportKind(ABC, Generic[S]):
         return False
 
     def bounce_domain(self, settings: S) -> str | None:
-        """The domain of the envelope sender, if reports are returned to an address of Fairpost in that domain."""
+        """The domain of the envelope sender, if reports are returned to a Fairpost address in that domain."""
         return None
 
     def reader(
@@ -169,7 +170,7 @@ class TransportKind(ABC, Generic[S]):
         return None
 
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
-        """Returns which TLS the server offers, without signing in.
+        """Returns the TLS support that the server offers, without signing in.
 
         Returns None if it is always reached over TLS, or is on this machine.
         """

@@ -1,7 +1,7 @@
 """Options of `fairpost account` for an account's server.
 
-Some are derived from a kind's settings. A password is given by a prompt, a file or an environment variable, but only by
-one of these.
+Some are derived from a kind's settings. A password comes from a prompt, a file or an environment variable, but only
+from one of these.
 """
 
 import os
@@ -114,7 +114,7 @@ def option_of(kind: TransportKind[Any], setting: Setting) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DescribedServer:
-    """The given values, by setting. Settings that are not given keep their stored values."""
+    """The values given as options, by setting. Settings that are not given keep their stored values."""
 
     kind: TransportKind[Any]
     values: Mapping[str, Any] = field(repr=False)

@@ -41,14 +41,14 @@ class MailboxReader(Protocol):
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
         """Yields the messages that have arrived after the position, oldest first. Without a position, starts at the
         current state and finds no mail. If the position is no longer valid, yields the messages that have arrived since
-        the last look at the time `since`, including some that were yielded before.
+        the last check, at the time `since`, including some that were yielded before.
         """
 
     async def wait(self) -> bool:
-        """Waits a few minutes for changes. Returns False if the server reported none."""
+        """Waits a few minutes for changes. Returns False if the server reported no changes."""
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns whether the mailbox has this e-mail in its sent mail. False proves nothing, because many servers keep
+        """Returns whether the mailbox's sent mail contains this e-mail. False proves nothing, because many servers keep
         no copies.
         """
 

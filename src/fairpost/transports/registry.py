@@ -1,4 +1,4 @@
-"""The kinds of transports. To add one, add a folder and a line here: see docs/transports.md."""
+"""The kinds of transport. To add one, add a folder and a line here: see docs/transports.md."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -29,7 +29,7 @@ async def try_account(
     """Tests an account's server and returns every step taken, in order. If one failed, it is the last.
 
     `guard` is set if the account is not the operator's own. `host` is the name of this machine. `is_brief` means that
-    an HTTP request is waiting for the result. Raises FairpostError if the account has no server that it may use,
+    an HTTP request is waiting for the result. Raises FairpostError if the account has no server that it may use, or
     VaultError if its secret cannot be opened.
     """
     settings = server_settings(account, guard=guard)
@@ -63,7 +63,8 @@ async def _try_reading(reader: MailboxReader, name: str) -> Tried:
 
 
 async def offered_tls(account: Account, *, guard: NetworkGuard) -> Tls | None:
-    """Returns which TLS the account's server offers, without signing in, or None if no server needs to be asked.
+    """Returns the TLS support that the account's server offers, without signing in, or None if no server needs to be
+    checked.
 
     `guard` applies to accounts that are not the operator's own.
     """

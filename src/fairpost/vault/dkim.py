@@ -44,7 +44,7 @@ def read_private_key(text: str) -> PrivateKey:
 
 
 def public_text(key: PrivateKey) -> str:
-    """Return the `p=` of the DNS record."""
+    """Return the `p=` value of the DNS record."""
     public = key.public_key()
     if isinstance(key, RSAPrivateKey):
         return b64encode(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode("ascii")

@@ -1,4 +1,4 @@
-"""A key in its own file: created once, completely or not at all, and only readable by its owner."""
+"""A key in its own file: created once, completely or not at all, and readable only by its owner."""
 
 import os
 import stat

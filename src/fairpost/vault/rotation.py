@@ -24,7 +24,7 @@ class SecretStore(Protocol):
     async def secrets(self) -> Sequence[SealedSecret]: ...
 
     async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[str, str | None]) -> bool:
-        """Replace secrets in one commit; None removes one. If the stored secrets no longer match `before`, write
+        """Replace secrets in one commit; None removes a secret. If the stored secrets no longer match `before`, write
         nothing and return False.
         """
         ...

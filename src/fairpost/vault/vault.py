@@ -1,7 +1,7 @@
 """Seal secrets and open them again, with AES-256-GCM. Each secret is bound to its account, DKIM key or webhook.
 
 A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. A secret that cannot be opened raises a VaultError.
-Only the operator can solve this; the account and its server may be fine.
+Only the operator can fix this; the account and its server may be fine.
 """
 
 import os

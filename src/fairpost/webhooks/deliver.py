@@ -27,8 +27,8 @@ TURN_S_MAX = 10.0  # after this time, no further request begins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The result of a turn. `tried` lists the events in the order of completion, `untried` those for which no request
-    began.
+    """The result of a turn. `tried` lists the events in the order of completion; `untried` lists those for which no
+    request began.
     """
 
     tried: tuple[Tried, ...]

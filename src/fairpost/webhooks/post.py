@@ -1,6 +1,6 @@
 """Posts a message to an endpoint and reports the result. Never raises an error because of the endpoint.
 
-Connections are kept between messages. A host is resolved for each new connection, and connections are only made to
+Connections are kept between messages. A host is resolved for each new connection, and connections are made only to
 addresses that the guard allows. Redirects are not followed. A response is read up to a size limit, within one time
 limit for the whole request, so a slow server cannot extend the limit by sending a byte now and then.
 """

@@ -1,4 +1,6 @@
-"""Signatures by the Standard Webhooks specification: an HMAC over ID, timestamp and body, one for each secret."""
+"""Signatures according to the Standard Webhooks specification: an HMAC over ID, timestamp and body, one for each
+secret.
+"""
 
 import hmac
 from base64 import b64decode, b64encode

@@ -1,7 +1,7 @@
-"""Forecast when a campaign will finish, by the engine's rules for account limits, windows, quotas, pauses and steps.
+"""Forecast when a campaign will finish, using the engine's rules for account limits, windows, quotas, pauses and steps.
 
 The forecast uses no clock and no randomness. Each account advances through the campaign in runs of equal intervals, so
-that a million e-mails take seconds. Bounces, retries, outages and other campaigns on the same accounts are not
+that a million e-mails take only seconds. Bounces, retries, outages and other campaigns on the same accounts are not
 included.
 """
 

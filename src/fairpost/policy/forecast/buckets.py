@@ -1,6 +1,6 @@
 """E-mails over time, in a readable number of buckets: hours, parts of a day, days, weeks, or four weeks.
 
-Times are local, written as UTC.
+Times are local times, but are represented as UTC.
 """
 
 from collections import Counter

@@ -15,7 +15,8 @@ Curve = tuple[tuple[datetime, int], ...]
 def curve_of(found: Forecast, *, points_max: int = POINTS_MAX) -> Curve:
     """Return the curve from zero to all e-mails.
 
-    Each point is on the line through the hours. If there are too many, some are left out, but never the last.
+    Each point is on the line through the hours. If there are too many points, some are left out, but never the last
+    one.
     """
     return _thinned(_through_hours(found.per_hour, found.starts_at, found.ends_at), points_max)
 

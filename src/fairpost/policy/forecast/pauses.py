@@ -23,7 +23,9 @@ def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> t
 
 
 def _mean_at_least(least_ms: float, limits: Limits) -> float:
-    """Return the mean of a pause drawn uniformly between the shortest and the longest, but at least `least_ms`."""
+    """Return the mean pause if pauses are drawn uniformly between the shortest and the longest, and raised to at least
+    `least_ms`.
+    """
     low, high = float(limits.delay_ms), float(max(limits.delay_ms, limits.gap_max_ms or 0))
     if least_ms >= high:
         return least_ms

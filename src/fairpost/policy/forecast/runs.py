@@ -18,7 +18,7 @@ class Run(NamedTuple):
         return self.start + (self.size - 1) * self.interval
 
     def before(self, moment: datetime) -> int:
-        """Return how many of its moments are before this one."""
+        """Return how many of the run's moments are before this one."""
         if moment <= self.start:
             return 0
         return min(self.size, -((self.start - moment) // self.interval)) if self.interval else self.size
@@ -47,9 +47,8 @@ def _joined(one: Run, other: Run) -> Run | None:
 
 
 def ends_for(runs: Sequence[Sequence[Run]], n: int) -> list[datetime]:
-    """Return until when each may continue.
-
-    Together, they then contain the first n moments, by time and then by position.
+    """Return the end of each series of runs. Up to these ends, all series together contain the first n moments, ordered
+    by time and then by position.
     """
     moment = moment_of((run for each in runs for run in each), n)
     places = n - sum(run.before(moment) for each in runs for run in each)

@@ -52,7 +52,10 @@ def _tried(variant: Variant, plan: Plan, found: Forecast, now: datetime) -> Sugg
 
 
 def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterator[Variant]:
-    """Yield changes to the settings that caused waits. Account limits are the provider's, so they are not changed."""
+    """Yield changes to the settings that caused waits.
+
+    Account limits are the provider's, so no changes to them are suggested.
+    """
     schedule, waited = plan.schedule, found.waited_s
     if plan.recipients:
         busiest = max(senders, key=lambda sender: found.per_account[sender.name])
@@ -73,7 +76,7 @@ def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterato
 
 
 def moment_in_words(moment: datetime, timezone: str, now: datetime) -> str:
-    """Format a moment in local time. Within a week, the name of the day is enough."""
+    """Format a moment in local time. For the coming week, the name of the day is enough."""
     local, today = moment.astimezone(ZoneInfo(timezone)), now.astimezone(ZoneInfo(timezone))
     days = (local.date() - today.date()).days
     if days == 0:

@@ -1,7 +1,8 @@
-"""The timeline of a campaign: from opening to opening, all accounts at once.
+"""A campaign's timeline: all accounts advance together, from opening to opening.
 
-Each account first sends as if it were alone. If all of them together exceed the day's quota or the pool, the moment at
-which it ran out is determined, and they send again from the start of the opening up to that moment.
+Each account first sends as if it were alone. If all of them together exceed the day's quota or the pool, the timeline
+finds the moment at which the quota or the pool ran out, and the accounts send again from the start of the opening up to
+that moment.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,9 +80,8 @@ class _Timeline:
         return most > opening.left or most > self._pool > 0
 
     def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
-        """Return until when each may continue, so that together they stay within the quota and the pool.
-
-        None if they already do.
+        """Return when each account must stop so that together they stay within the quota and the pool. Return None if
+        they already do.
         """
         ends = []
         if _count(sends) > opening.left:
@@ -99,7 +99,7 @@ class _Timeline:
 
 
 def _first(ready: list[Track], opening: Opening) -> list[Track]:
-    """Return the accounts that may send. If there are too many, they are those that can start first."""
+    """Return the accounts that may send. If there are too many, only those that can start first are returned."""
     if len(ready) <= opening.left:
         return ready
     by_moment = sorted(ready, key=lambda track: max(track.at, opening.start))

@@ -57,9 +57,8 @@ class Track:
         return other
 
     def go_on(self, *, has_pool: bool) -> int:
-        """Advance to the first moment at which its limits let it send something.
-
-        Returns how many it may send then, or 0 if there is nothing to send.
+        """Advance to the first moment at which the account's limits let it send something. Returns how many e-mails it
+        may send then, or 0 if there is nothing to send.
         """
         if not has_pool:
             due = self._first_due()
@@ -105,7 +104,9 @@ class Track:
         return room(self.limits, self.usage, now=self.at, interval=interval)
 
     def _pace(self, until: datetime) -> tuple[timedelta, datetime]:
-        """Return its own pace, or the pace at which e-mails become due if there is nothing else, and until when it holds."""
+        """Return the account's own pace, or the pace at which e-mails become due if there is nothing else, and when
+        that pace ends.
+        """
         index, others_due = self._heads()
         head = self.queues[index][0]
         if head.start < self.at or head.size == 1 or head.interval <= self.pause:
@@ -137,7 +138,7 @@ class Track:
         return slots.size - left.size, pooled
 
     def _heads(self) -> tuple[int, datetime]:
-        """Return the queue with the earliest due head, and when the earliest head of the other queues is due."""
+        """Return the queue whose first e-mail is due earliest, and when the earliest e-mail in the other queues is due."""
         first, due, others_due = 0, FAR, FAR
         for index, queue in enumerate(self.queues):
             if queue:
@@ -176,7 +177,10 @@ class Track:
             self.at, self._free = until, 0
 
     def _note_waits(self, in_run: timedelta, *, is_own_pace: bool) -> None:
-        """Count waits. This happens only now, because waits after the last e-mail delay nothing."""
+        """Count the waits before a send.
+
+        They are counted only now, because waits after the last e-mail delay nothing.
+        """
         reason = self.pause_reason if is_own_pace else Bottleneck.STEP_DELAY
         self._waits[reason] = self._waits.get(reason, AT_ONCE) + in_run
         for reason, length in self._waits.items():

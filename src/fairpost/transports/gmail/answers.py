@@ -61,8 +61,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An unexpected response. `is_googles` means that it has Google's format, so it is from Google rather than from a
-    proxy.
+    """An unexpected response. `is_googles` means that it has Google's format, so it comes from Google rather than from
+    a proxy.
     """
 
     status: int
@@ -214,7 +214,7 @@ def address_of(value: Mapping[str, Any]) -> str | NoAnswer:
 
 
 def aliases_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the addresses that the mailbox may send from. Google only accepts verified addresses."""
+    """Returns the addresses that the mailbox may send from. Google accepts only verified addresses."""
     found = [_mapping(each) for each in _list(value.get("sendAs"))]
     usable = [each for each in found if each.get("verificationStatus", "accepted") in ("accepted", "")]
     return tuple([address for each in usable if (address := _text(each.get("sendAsEmail")))])

@@ -1,7 +1,7 @@
 """A thin client for the Gmail API: one HTTP connection, one call at a time, every outcome a value.
 
-Only a 401 is retried: it proves that the request had no effect, and a new token may help. If a request is unanswered,
-callers must find out what its effect was.
+Only a 401 is retried: it proves that the request had no effect, and a new token may help. If a request goes unanswered,
+callers must find out what effect it had.
 """
 
 import asyncio
@@ -120,7 +120,10 @@ class GmailClient:
         return raw_of(answer) if isinstance(answer, dict) else answer
 
     async def added_since(self, history_id: str, *, page_token: str | None = None) -> Page | Failure:
-        """Returns a page of the messages that were added after this position. After a 404, the position is too old."""
+        """Returns a page of the messages that were added after this position.
+
+        A 404 means that the position is too old.
+        """
         query = f"startHistoryId={_quoted(history_id)}&historyTypes=messageAdded&maxResults=500"
         token = f"&pageToken={_quoted(page_token)}" if page_token else ""
         answer = await self._call("GET", f"/gmail/v1/users/me/history?{query}{token}")
@@ -307,7 +310,7 @@ def _quoted(text: str) -> str:
 
 
 def _in_words(error: Exception) -> str:
-    """Describes the connection error. The text of a timeout in httpx is only its name."""
+    """Describes the connection error. The text of an httpx timeout is only its name."""
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return "connection timed out"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):

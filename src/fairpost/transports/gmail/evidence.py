@@ -1,4 +1,6 @@
-"""Finds out whether an e-mail in doubt was sent: whether its draft still exists, or its thread has the sent message."""
+"""Finds out whether an e-mail in doubt was sent: whether its draft still exists, or its thread contains the sent
+message.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -30,8 +32,8 @@ class DraftEvidence:
         self._pause = pause
 
     async def ask(self, email: Outgoing, evidence: Evidence) -> Answer:
-        """Asks Google about an e-mail. A fate of UNKNOWN with UNTOUCHED means that Google did not respond, and can be
-        asked again.
+        """Asks Google about an e-mail. A fate of UNKNOWN with UNTOUCHED means that Google did not respond, so Fairpost
+        can ask again.
         """
         if not evidence.get(DRAFT):
             return _unknown("no draft is recorded to ask about")

@@ -56,7 +56,7 @@ class GmailOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGmail:
-    """The Gmail options that were given. Without a secret, they change an account that already has one."""
+    """The Gmail options that were given. If they include no secret, they change an account that already has one."""
 
     oauth: OauthSettings | None = None
     secret: str | None = field(default=None, repr=False)

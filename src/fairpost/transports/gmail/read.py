@@ -1,7 +1,7 @@
 """Reads a mailbox through the Gmail API: the messages added since a position in its history. Changes nothing.
 
-Google keeps at least a week of history. If a position is too old (404), all messages that were received after the last
-look are listed instead.
+Google keeps at least a week of history. If a position is too old (404), all messages received since the mailbox was
+last checked are listed instead.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ REFUSED = frozenset({401, 403})
 
 
 class GmailReader:
-    """Reads one mailbox. `mailbox` is the address of its owner. A position in another mailbox is ignored."""
+    """Reads one mailbox. `mailbox` is the address of the mailbox's owner. A position in another mailbox is ignored."""
 
     def __init__(self, client: GmailClient, *, mailbox: str) -> None:
         self._client = client

@@ -37,7 +37,10 @@ class _Account:
 
 
 async def try_gmail(client: GmailClient, settings: GmailSettings, *, name: str, address: str) -> list[Tried]:
-    """Returns every step taken, in order. If one failed, it is the last. `name` and `address` are the account's."""
+    """Returns every step taken, in order.
+
+    If a step failed, it is the last one. `name` and `address` are the account's.
+    """
     account = _Account(name, address, settings)
     none = await client.authorize()
     if none is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class OauthKind(StrEnum):
-    """The provider that grants the tokens, and to whom it grants them."""
+    """The provider that grants the tokens, and who receives them."""
 
     GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # a service account acts for a mailbox (the key file)
     GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client's secret)

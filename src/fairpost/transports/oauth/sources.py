@@ -29,7 +29,7 @@ def token_source(
     token.
 
     `mailbox` is the mailbox that a service account acts for, unless the settings name a different one. `is_for_reading`
-    is for IMAP, which only Microsoft grants separately.
+    requests a token for IMAP, which only Microsoft grants separately.
     """
     client_id, tenant = settings.client_id or "", settings.tenant or ""  # these are set if the kind needs them
     match settings.kind:

@@ -1,4 +1,4 @@
-"""Builds a server and its login from settings: with a password, or with an access token if the settings have OAuth.
+"""Builds a server and its login from settings: with a password, or with an access token if the settings use OAuth.
 
 A token server's answer is converted to the equivalent SMTP reply, so that the usual rules decide whether the account is
 suspended or paused.

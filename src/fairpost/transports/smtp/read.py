@@ -1,7 +1,7 @@
-"""Reads the mailbox of an SMTP account by IMAP, with the account's login. Opens folders for reading only.
+"""Reads the mailbox of an SMTP account over IMAP, with the account's login. Opens folders for reading only.
 
 The position is the last UID that was read, which is valid as long as the folder's UIDVALIDITY is the same and the next
-UID is higher. Otherwise, the server has renumbered its messages, and all messages that arrived since the last look are
+UID is higher. Otherwise, the server has renumbered its messages, and all messages that arrived since the last check are
 read again.
 """
 
@@ -200,7 +200,10 @@ async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncItera
 
 
 async def _again(connection: Connection, folder: Folder, since: datetime) -> AsyncIterator[tuple[list[int], int]]:
-    """Yields the messages since the last look. Starts one day earlier, because the server may be in another time zone."""
+    """Yields the messages since the last check.
+
+    Starts one day earlier, because the server may be in another time zone.
+    """
     newest = await _newest(connection, folder)
     uids = await connection.uids_since((since - timedelta(days=1)).date())
     yield uids, max([newest, *uids])

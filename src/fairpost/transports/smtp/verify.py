@@ -53,7 +53,7 @@ async def try_server(
 
 
 async def tls_of(server: Server) -> Tls:
-    """Returns which TLS the server offers to every client, regardless of the account's settings."""
+    """Returns the TLS support that the server offers every client, whatever the account's settings are."""
     security = Security.IMPLICIT if server.security is Security.IMPLICIT else Security.STARTTLS
     try:
         async with asyncio.timeout(TLS_S_MAX):
