@@ -223,7 +223,9 @@ class Settings:
         "How long urgent mail waits while the only account that may send it is suspended. After that, the mail fails.",
     )
     patience_bulk: timedelta = setting(
-        kinds.DURATION, "7d", "How long bulk mail, including follow-ups in sequences, waits in the same case."
+        kinds.DURATION,
+        "7d",
+        "How long bulk mail, including follow-ups in sequences, waits while the only account that may send it is suspended.",
     )
     reply_stops: ReplyStops = setting(
         kinds.one_of(ReplyStops),
@@ -278,14 +280,14 @@ class Settings:
     smtp_password: str | None = setting(
         kinds.PASSWORD,
         None,
-        "Password of that user. It is encrypted with the master key before it is stored.",
+        "Password of the user in `FAIRPOST_SMTP_USER`. It is encrypted with the master key before it is stored.",
         also=("SMTP_PASSWORD",),
     )
     smtp_from_address: str | None = setting(
         kinds.ADDRESS, None, "Sender address of e-mails that do not specify one.", also=("SMTP_FROM_ADDRESS",)
     )
     smtp_from_name: str | None = setting(
-        kinds.line(200), None, "Display name of that sender address.", also=("SMTP_FROM_NAME",)
+        kinds.line(200), None, "Display name for the address in `FAIRPOST_SMTP_FROM_ADDRESS`.", also=("SMTP_FROM_NAME",)
     )
     smtp_batch_size: int | None = setting(
         kinds.whole(1, 1000),

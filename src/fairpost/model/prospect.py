@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProspectLine:
-    """A line of a list to import. `line` is where the record begins. `fields` contains only non-empty fields."""
+    """A line in a list to import. `line` is where the record begins. `fields` contains only non-empty fields."""
 
     line: int
     address: str
@@ -18,7 +18,7 @@ class ProspectLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadProspectLine:
-    """A line that cannot be imported. `text` is the beginning of the line, safe to show."""
+    """A line that cannot be imported. `text` is the beginning of the line, safe to display."""
 
     line: int
     text: str

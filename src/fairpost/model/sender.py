@@ -35,7 +35,7 @@ RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of ma
 def normalize_user(name: str) -> str:
     """Normalize a user's name.
 
-    The result always matches the database's for ASCII names, and almost always for others (sql/base/users.sql is
+    The result always matches the database's own for ASCII names, and almost always for others (sql/base/users.sql is
     authoritative).
     """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
@@ -99,7 +99,7 @@ class Counts:
 class Sender:
     """A sender.
 
-    The sender's age counts from `since`. A sender for which this is None does not count as young. `throttle` was set
+    The sender's age counts from `since`. If `since` is None, the sender does not count as young. `throttle` was set
     automatically or manually, and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is
     lifted manually: the scorer does not throttle the sender again before this time.
     """

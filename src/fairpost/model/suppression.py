@@ -8,7 +8,7 @@ EVERYBODY = "*"  # the workspace of entries that apply to all workspaces
 
 
 class SuppressionKind(StrEnum):
-    """The kinds of suppression, from weak to strong. If two apply to an address, the stronger kind is kept."""
+    """The kinds of suppression, from weakest to strongest. If two apply to an address, the stronger kind is kept."""
 
     SOFT_BOUNCES = "soft_bounces"
     HARD_BOUNCE = "hard_bounce"
@@ -46,7 +46,7 @@ class SoftBounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of a list to import, with the address as written. If it contains no time, the current time is used.
+    """A line in a list to import, with the address as written. If it contains no time, the current time is used.
 
     With `also_urgent`, an unsubscribe also stops urgent mail.
     """
@@ -68,7 +68,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The result of importing a list. Each line is counted once. `bad_lines` has the first invalid lines."""
+    """The result of importing a list. Each line is counted once. `bad_lines` lists the first invalid lines."""
 
     added: int
     known: int

@@ -232,7 +232,7 @@ class FairnessReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The share of one workspace.
+    """One workspace's share.
 
     `waits` measures how long due e-mails wait until the workspace's own accounts begin to send them. It is None if
     these accounts sent nothing.

@@ -24,7 +24,7 @@ async def request_of(store: Store, webhook: Webhook, delivery: Delivery, ids: Pu
 
 
 async def troubled(store: Store) -> list[Condition]:
-    """Return endpoints that fail or were disabled, in all workspaces."""
+    """Return endpoints that are failing or were disabled, in all workspaces."""
     ids = await store.public_ids()
     return [_trouble(each, ids) for each in await webhooks.all_webhooks(store, only_troubled=True)]
 

@@ -165,7 +165,7 @@ def decide(throttle: Throttle | None, score: Score, policy: AbusePolicy, *, now:
 
 
 def throttle_for(score: int, *, longest: timedelta = DAY) -> timedelta:
-    """Return the length of a throttle: an hour, doubled for each 20 points."""
+    """Return the length of a throttle: an hour, doubled for every 20 points."""
     hours: int = 2 ** max(0, min(score // 20, 30))  # a custom scorer may return any number
     return min(HOUR * hours, longest)
 

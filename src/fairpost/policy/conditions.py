@@ -2,13 +2,13 @@
 
 Status, pages, campaigns, doctor, API and metrics use these conditions.
 
-An account has exactly one condition. A route has the condition of its deciding account. The order matters.
+An account has exactly one condition. A route takes on the condition of its deciding account. The order matters.
 
 Conditions that only manual action can end come first: suspended, without a server, paused by hand. Faults come second:
 the last attempts failed, even if a limit applies as well. A fault takes precedence over a pause that ends later.
 Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with sending
 itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail hangs on the wire. Normal
-activity comes last: an account is sending, or has nothing to send.
+activity comes last: sending, which requires a current or recent send, or nothing to do.
 
 A waiting e-mail has exactly one cause. If the e-mail is held and its route is broken, the route is reported, because
 the e-mail could not be sent after its release, either.
@@ -69,7 +69,7 @@ class Condition:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the condition does not end automatically."""
+        """Whether ending the condition takes manual action."""
         return self.tone in (Tone.FAULT, Tone.STOPPED)
 
     @property

@@ -131,7 +131,7 @@ class Waits:
 
 
 def _in_bucket_us(bucket: int) -> float:
-    """Return the value with the same relative distance to both ends of the bucket."""
+    """Return the value at the same relative distance from both ends of the bucket."""
     if bucket == 0:
         return 0.0
     low, high = BUCKET_ENDS_US[bucket - 1], BUCKET_ENDS_US[bucket]

@@ -32,7 +32,8 @@ class Doubt:
 
 
 def doubt_about(address: str, login: MailboxLogin | None, provider_host: str | None) -> Doubt | None:
-    """Return None if a login to this server with this name proves ownership of the mailbox, otherwise the reason.
+    """Return None if a login to this server with this name proves ownership of the mailbox; otherwise, return the
+    reason.
 
     `provider_host` is the server for mailboxes of the address's domain.
     """

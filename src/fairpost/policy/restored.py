@@ -78,7 +78,7 @@ class Sound:
 
 @dataclass(frozen=True, slots=True)
 class FailedOver:
-    """Another server continues where the first one ended. The engines check whether anything is missing."""
+    """Another server continues where the first one left off. The engines check whether anything is missing."""
 
     before: int
     timeline: int

@@ -2,8 +2,8 @@
 
 After failed attempts, an urgent e-mail waits 1, 5 and 30 minutes, then 2 hours each time. A bulk e-mail waits 1, 5 and
 15 minutes, then an hour each time. If an account's server is unreachable, the account waits 1, 2, 4 … seconds, at most
-a minute. If the server says that the account is too fast but names no time, the account waits 1, 2, 4 … minutes, at
-most an hour. In both cases, the account's e-mails are not to blame.
+a minute. If the server says that the account is sending too fast but names no time, the account waits 1, 2, 4 …
+minutes, at most an hour. In both cases, the account's e-mails are not to blame.
 """
 
 from datetime import timedelta

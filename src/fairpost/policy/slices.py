@@ -44,7 +44,7 @@ def _longer(pause_ms: int, percent: int) -> int:
 
 
 def _warmed(plan: WarmUp, percent: int) -> WarmUp:
-    """Return the share of a warm-up. A plan that lists its days ends at the daily limit, which is already divided."""
+    """Return the share of a warm-up. A plan given in days ends at the daily limit, which is already divided."""
     if plan.days:
         return plan
     return replace(

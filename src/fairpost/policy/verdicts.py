@@ -133,7 +133,7 @@ def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
 
 
 def _is_about_the_server(report: Report, found: Meaning) -> bool:
-    """Return whether the server is in trouble and had not yet learned the recipients or content of this e-mail.
+    """Return whether the server itself has a problem and had not yet seen the recipients or content of this e-mail.
 
     An API's reply states this explicitly.
     """

@@ -62,7 +62,7 @@ def _cleaned(value: str, kind: str) -> str:
 
 
 def unfit(text: str, kind: str) -> str | None:
-    """Returns why the text does not have the right form for its kind."""
+    """Returns why the text does not have the form that its kind requires."""
     if kind == "url" and not URL.fullmatch(text):
         return "must be a link that begins with https:// or http:// and a host"
     if kind == "email" and not EMAIL.fullmatch(text):

@@ -81,7 +81,7 @@ def host_of(url: str) -> str:
 
 
 def _folded(host: str) -> str:
-    """Normalizes a host, so that both spellings of an internationalized name are equal."""
+    """Normalizes a host, so that both spellings of an internationalised name are equal."""
     bare = host.rstrip(".").lower()
     if bare.isascii() or len(bare) > HOST_CHARS_MAX:
         return bare

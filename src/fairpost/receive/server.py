@@ -84,7 +84,7 @@ class _LmtpConnection(_Connection, LMTP):
 
 class _Handler:
     """The hooks that aiosmtpd calls, in one object for all connections. If a hook returns MISSING, aiosmtpd falls back
-    to its default behavior.
+    to its default behaviour.
     """
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:

@@ -78,7 +78,7 @@ def _status_in(text: str, kind: str = "") -> str:
 
 
 def _chosen(named: str, found: str) -> str:
-    """Returns the server's own status, which is more reliable than that of the program that wrote the report."""
+    """Returns the server's own status, which is more reliable than the status from the program that wrote the report."""
     return found or named
 
 

@@ -66,7 +66,7 @@ class Transaction:
     def is_unheard(self) -> bool:
         """Whether no answer has arrived, or only a 421.
 
-        If so, the server may already have closed the connection, if it is an old one.
+        Both can happen if the server has already closed an old connection.
         """
         return self._said and self._mail is None
 

@@ -256,7 +256,7 @@ def _word(text: str) -> bytes:
 
 
 def stuffed(data: bytes) -> bytes:
-    """Doubles the dots at the start of lines. Every line must end with CRLF.
+    """Doubles each dot at the start of a line. Every line must end with CRLF.
 
     Otherwise, a server that accepts a single LF as a line ending could see a second message (smuggling).
     """

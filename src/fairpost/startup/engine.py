@@ -186,7 +186,10 @@ async def _orchestrate(
 
 
 async def _read_mailboxes(lifeline: int, settings: Settings, options: EngineOptions, name: str, log: Log) -> None:
-    """Reads mailboxes until the process is killed. Results are committed, and the next reader continues from there."""
+    """Reads mailboxes until the process is killed.
+
+    Results are committed, and the next reader continues where this one stopped.
+    """
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)
     _allow_files()
     vault, guard = vault_of(settings), network_guard(settings)

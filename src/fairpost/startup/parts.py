@@ -120,7 +120,7 @@ def fairness_of(settings: Settings) -> Fairness:
 
 
 def home_database_url(settings: Settings) -> str:
-    """Does the same as `home_url`, outside an event loop."""
+    """Does what `home_url` does, but outside an event loop."""
     return asyncio.run(home_url(settings))
 
 

@@ -146,7 +146,7 @@ _CAMPAIGN = """
 async def put_draft(store: "Store", draft: Draft) -> Campaign:
     """Create a draft, or change an existing draft.
 
-    Raises NotFound for an unknown list or sequence, and Refusal for any other error in the draft.
+    Raises NotFound for an unknown list or sequence, and Refusal for other problems.
     """
     labels = json.dumps(draft.labels) if draft.labels else None
     if labels and (wrong := await store.value("SELECT fairpost.check_words($1)", labels)):

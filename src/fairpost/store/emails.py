@@ -26,7 +26,8 @@ class EmailStore(Database):
         """Enqueue e-mails for services that submit their users' mail.
 
         `daily_max` and `waiting_max` are limits per user; `workspace_max` is a limit per workspace in 24 hours.
-        `requests` has one request for each e-mail. Using an idempotency key again with a different request is an error.
+        `requests` contains one request for each e-mail. Using an idempotency key again with a different request is an
+        error.
         """
         return await self.fetch(
             """SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4, $5, CASE WHEN $6::jsonb IS NOT NULL THEN

@@ -118,7 +118,7 @@ class OutgoingStore(Database):
         return keys
 
     async def _earlier(self, email_id: int, account_id: int | None) -> Earlier | None:
-        """Return the previous e-mail of the same conversation, or None if it was not sent."""
+        """Return the previous e-mail in the same conversation, or None if it was not sent."""
         rows = await self.fetch("SELECT * FROM fairpost.conversation($1)", email_id)
         if not rows:
             return None

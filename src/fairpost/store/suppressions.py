@@ -211,7 +211,7 @@ def _records(lines: Iterable[Entry | BadLine], bad: _BadLines) -> Iterator[tuple
 
 
 def _rows(tag: str) -> int:
-    """Return the row count of a command tag such as INSERT 0 5 or SELECT 5."""
+    """Return the row count from a command tag such as INSERT 0 5 or SELECT 5."""
     return int(tag.rpartition(" ")[2])
 
 

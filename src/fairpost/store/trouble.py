@@ -117,7 +117,7 @@ class Trouble:
         return MEANINGS[self.kind]
 
     def as_error(self, url: str | None = None, *, region: str | None = None) -> FairpostError:
-        """Convert the trouble to an error for people. `region` is the region to name in commands."""
+        """Convert the trouble to an error for users. `region` is the region to name in commands."""
         what = self.meaning.what.format(at=f" at {without_password(url)}" if url else "")
         option = f" --region {region}" if region and self.kind is Kind.NO_SCHEMA else ""
         words = f"{what}: {self.why}. {self.meaning.then}{option}"

@@ -375,7 +375,7 @@ async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: 
     """Record that a login to this mailbox proves the account's address.
 
     None means that the domain proves the address, so no mailbox is needed. Raises UniqueViolationError if another
-    account, in any workspace, has the mailbox.
+    account, in any workspace, already has this mailbox.
     """
     await store.value("DELETE FROM fairpost.mailboxes m WHERE m.account_id = $1", account)
     if mailbox is not None:

@@ -100,7 +100,7 @@ async def throttle_sender(
 
 @router.post(
     "/senders/unthrottle",
-    summary="End a manual or automatic throttle",
+    summary="Lift a manual or automatic throttle",
     responses=failures("not_found", "conflict"),
 )
 async def unthrottle_sender(

@@ -39,7 +39,7 @@ def expected_by(curve: Curve, moment: datetime) -> int:
 
 
 def _through_hours(per_hour: Sequence[tuple[datetime, int]], starts_at: datetime, ends_at: datetime) -> Curve:
-    """Return the curve through the hours. A gap between two hours also has a point at its end."""
+    """Return the curve through the hours. It also has a point at the end of each gap between two hours."""
     points: list[tuple[datetime, int]] = [(starts_at, 0)]
     done = 0
     for hour, n in per_hour:

@@ -12,7 +12,7 @@ from fairpost.policy.forecast.outcome import Forecast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptForecast:
-    """A forecast made at launch, or later for the rest.
+    """A forecast made at launch, or later for the remaining e-mails.
 
     `sent` is the number of e-mails sent at that time; the points continue from there.
     """

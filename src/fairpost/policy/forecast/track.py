@@ -114,7 +114,7 @@ class Track:
         return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(_step(index), self.at))
 
     def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
-        """Fill each slot with the e-mail that has been due longest, or from the pool.
+        """Fill each slot with the e-mail that has been due longest, or with one from the pool.
 
         Returns how many slots were filled, and how many of them from the pool.
         """
@@ -153,7 +153,7 @@ class Track:
         return min((queue[0].start for queue in self.queues if queue), default=None)
 
     def _grows_at(self, step: int, moment: datetime) -> datetime:
-        """Return when the follow-up of a send at this moment is due, if its queue is empty before that."""
+        """Return when the follow-up to an e-mail sent at this moment is due, if its queue is empty before that."""
         after = max(1, step)
         grows = after <= len(self.delays) and not self.queues[2 * after]
         return moment + self.delays[after - 1] if grows else FAR

@@ -1,8 +1,8 @@
 """Sends e-mails through the Gmail API as drafts. Google sends a draft only once, however often it is asked to send it.
 
 The outcome of a request that timed out can therefore be found out. If the draft still exists, it was not sent, and can
-be sent again without a duplicate. If the draft is gone and its thread has a sent message with Fairpost's mark, it was
-sent. Otherwise, the e-mail is reported as in doubt.
+be sent again without a duplicate. If the draft is gone and its thread contains a sent message with Fairpost's mark, it
+was sent. Otherwise, the e-mail is reported as in doubt.
 
 Once a request has gone unanswered, no later answer proves that nothing was sent, because Google may still be processing
 the first request. Only "sent" and "in doubt" remain possible.

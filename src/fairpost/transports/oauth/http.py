@@ -1,7 +1,7 @@
 """Requests to a token server. Each returns one JSON answer, within limits on time and size, or raises Unreachable.
 
-The client blocks, because it runs in a thread, and has the interface that msal expects of an HTTP client. Secrets never
-appear in errors: requests are never shown, and responses are shown only by a provider's module.
+The client blocks, because it runs in a thread, and provides the interface that msal expects of an HTTP client. Secrets
+never appear in errors: requests are never shown, and responses are shown only by a provider's module.
 """
 
 import ipaddress
