@@ -1,6 +1,6 @@
 """Every setting, described once: its type, kind, default and help.
 
-Settings are read from the environment and a file, and checked once. A new setting is a field of Settings;
+Settings are read from the environment and a file, and checked once. To add a setting, add a field to Settings;
 docs/settings.md and deploy/fairpost.toml must follow, or their tests fail. Parsers are in `setting_kinds.py`. Settings
 of one account, workspace or e-mail are data, stored in the database.
 """
@@ -320,7 +320,7 @@ class Settings:
             raise SettingsError(str(error)) from error
 
     def at_home(self) -> Self:
-        """Returns the settings for the home database, which stores the region of each workspace and no e-mails."""
+        """Returns the settings for the home database, which stores the region of each workspace, but no e-mails."""
         return replace(self, region=None, database_url=self.home_database_url)
 
     @property

@@ -7,7 +7,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProspectLine:
-    """A line in a list to import. `line` is where the record begins. `fields` contains only non-empty fields."""
+    """A line in a list to import.
+
+    `line` is the number of the record's first line. `fields` contains only non-empty fields.
+    """
 
     line: int
     address: str

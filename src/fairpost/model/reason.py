@@ -27,7 +27,7 @@ Log = Callable[[Reason], None]
 
 
 def as_json(reason: Reason) -> dict[str, Any]:
-    """Return the parameters, without empty ones."""
+    """Return the parameters that are not empty."""
     return {name: _as_json(value) for name, value in reason.params.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Mask secrets in external texts. Only this module decides what counts as a token or a secret."""
+"""Mask secrets in text from external sources. Only this module decides what counts as a token or a secret."""
 
 import re
 

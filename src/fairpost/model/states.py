@@ -98,8 +98,8 @@ class SequenceWord(StrEnum):
 
 
 def sequence_word(state: State, attempts: int) -> SequenceWord:
-    """Return the state for an e-mail with this many started attempts. An e-mail that is waiting after an attempt is
-    waiting for a retry.
+    """Return the state of an e-mail for which this many attempts have started. An e-mail that is waiting after an
+    attempt is waiting for a retry.
     """
     match state:
         case State.SCHEDULED | State.READY | State.CLAIMED:

@@ -102,5 +102,5 @@ class StepAnswer:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the step is committed, so that its number is used up."""
+        """Whether the step was committed, which uses up its number."""
         return self.settled == "settled" or self.is_begun

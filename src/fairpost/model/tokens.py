@@ -1,4 +1,4 @@
-"""Secret tokens. The database only stores their hashes."""
+"""Secret tokens. The database stores only their hashes."""
 
 from hashlib import sha256
 

@@ -15,7 +15,7 @@ MAC_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """The recipient that a link refers to, by the prospect's public ID."""
+    """The recipient that a link refers to, identified by the prospect's public ID."""
 
     region: str
     workspace: str
@@ -50,5 +50,7 @@ def is_genuine(subscriber: Subscriber, mac: str, database_key: bytes) -> bool:
 
 
 def base_of(public_url: str) -> str | None:
-    """Return the start of the links, or None if the URL is not https, because receivers would not follow them."""
+    """Return the URL that the links start with, or None if the URL is not https, because receivers would not follow
+    them.
+    """
     return public_url if public_url.startswith("https://") else None

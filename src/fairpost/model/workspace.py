@@ -8,7 +8,7 @@ SERVICE_WORKSPACE = "fairpost"  # workspace of the service's own e-mails
 
 
 class Scope(StrEnum):
-    """A permission of a caller. No scope includes another."""
+    """A permission that a caller can have. No scope includes another."""
 
     READ = "read"
     SEND = "send"
@@ -23,7 +23,7 @@ ACCOUNT = "account"  # in a loan: mail without a From is sent from the account's
 class Loan:
     """One of the operator's pools that a workspace may send through.
 
-    `senders` are the allowed From addresses: addresses, domains, PROVEN and ACCOUNT.
+    `senders` lists the allowed From addresses: addresses, domains, PROVEN or ACCOUNT.
     """
 
     pool: str

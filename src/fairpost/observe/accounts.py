@@ -98,9 +98,9 @@ class AccountNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """A selection of accounts. `all` counts every account, `found` those that match.
+    """A selection of accounts. `all` counts every account; `found` counts those that match.
 
-    `listed` has at most a hundred of the matches, those with problems first, then by name.
+    `listed` contains at most a hundred of the matches, those with problems first, then by name.
     """
 
     all: int

@@ -19,7 +19,7 @@ from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
-LEFT_MAX = 20_000  # e-mails are only counted up to this number
+LEFT_MAX = 20_000  # e-mails are counted only up to this number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ async def read_routes(
 async def _facts(
     store: Store, campaign: Campaign, counts: Counts, *, now: datetime, called: Callable[[Account], Account]
 ) -> tuple[Facts, list[str]]:
-    """Returns the accounts and routes of the campaign, with the names that the viewer knows."""
+    """Returns the campaign's accounts and routes, with the names that the viewer knows."""
     serving = counts.routes or (campaign.route,)
     runtimes = await read_accounts(store, serving=serving)
     pause = await pause_now(store, now=now)

@@ -33,7 +33,7 @@ async def read_health(store: Store, *, workspace: str | None = None) -> list[Dom
 
 
 def _finding(stored: Mapping[str, Any]) -> Finding:
-    """Parses stored findings. Findings stored by older versions have no record."""
+    """Parses stored findings. Findings stored by older versions contain no DNS record."""
     record = stored.get("record")
     return Finding(
         what=stored["what"],

@@ -26,7 +26,7 @@ from fairpost.system import clock
 HOUR = timedelta(hours=1)
 WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # hourly counters are kept for a day
 LISTED_MAX = 20
-URGENT_SUSPECT_MIN = 1_000  # number of urgent e-mails of one user in the window that is suspicious
+URGENT_SUSPECT_MIN = 1_000  # this many urgent e-mails from one user in the window are suspicious
 HEALTH_AGE_MAX = timedelta(minutes=1)  # older values are outdated, because engines update them far more often
 ENGINE_AGE_MAX = timedelta(minutes=1)
 LIMITS_OF = 100  # limits are given for a claim of this size
@@ -144,7 +144,7 @@ class Took:
 class ThrottledSender:
     """A throttled sender.
 
-    `found_after_s` is the longest time that noticing the violation can have taken, or None if unknown.
+    `found_after_s` is the longest time it can have taken to notice the violation, or None if unknown.
     """
 
     workspace: str
@@ -304,7 +304,7 @@ async def read_health(store: Store, *, now: datetime) -> QueueHealth:
 
 
 async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
-    """Returns the share that a workspace may see. It reveals nothing about other workspaces."""
+    """Returns the part of the report that a workspace may see. It reveals nothing about other workspaces."""
     require_window(window)
     now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
     since = now - window

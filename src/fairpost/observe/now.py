@@ -172,7 +172,7 @@ class NowWatch:
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
-        """Returns how long the oldest e-mail has been due, among those that no engine has picked up yet."""
+        """Returns how long the oldest e-mail that is still waiting for an engine has been due."""
         due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
@@ -212,8 +212,8 @@ _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now(
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
     WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
-# An arrival that was not read yet remains even if its e-mail is cancelled. The oldest arrivals are therefore checked
-# for e-mails that are still waiting.
+# An arrival that has not been read yet remains even if its e-mail is cancelled. The oldest arrivals are therefore
+# checked for e-mails that are still waiting.
 _NOTED = """
     SELECT min(q.due_at)
     FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a

@@ -52,7 +52,7 @@ class Reading:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether reading is on, but fails or is overdue."""
+        """Whether reading is on but failing or overdue."""
         return self.state is ReadingState.FAILING or self.condition.code == "account.read_overdue"
 
 

@@ -85,7 +85,9 @@ async def read_accounts(
     after: str = "",
     most: int | None = None,
 ) -> list[AccountRuntime]:
-    """Returns accounts by name: all, those of a workspace, or those that serve one of these routes."""
+    """Returns accounts sorted by name: all accounts, a workspace's accounts, or the accounts that serve one of these
+    routes.
+    """
     found = await store.runtimes(workspace=workspace, serving=serving, after=after, most=most)
     return await _observed(store, found)
 

@@ -1,6 +1,6 @@
 """Decide whether a sender or the account is to blame for bounces and refusals.
 
-A sender here is a workspace. If an account has only one sender, the account is stopped. If several senders share an
+Here, a sender is a workspace. If an account has only one sender, the account is stopped. If several senders share an
 account, the senders to blame are blocked on it, and only the remaining bounces and refusals can stop the account. The
 block takes effect before the provider stops the account, and does not affect other senders.
 """

@@ -14,7 +14,7 @@ from fairpost.policy.conditions import PAUSED, Condition, Tone, is_broken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate that keeps these e-mails back until `until`, because the window is closed or the quota is used up."""
+    """A gate that holds these e-mails back until `until`, because the window is closed or the quota is used up."""
 
     until: datetime
     why: Reason

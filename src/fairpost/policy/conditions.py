@@ -4,7 +4,7 @@ Status, pages, campaigns, doctor, API and metrics use these conditions.
 
 An account has exactly one condition. A route takes on the condition of its deciding account. The order matters.
 
-Conditions that only manual action can end come first: suspended, without a server, paused by hand. Faults come second:
+Conditions that only manual action can end come first: suspended, without a server, paused manually. Faults come second:
 the last attempts failed, even if a limit applies as well. A fault takes precedence over a pause that ends later.
 Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with sending
 itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail hangs on the wire. Normal
@@ -78,7 +78,7 @@ class Condition:
 
 
 def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Condition:
-    """Return an account's condition. `has_mail` means that mail is due that the account could send."""
+    """Return an account's condition. `has_mail` means that there is due mail that the account could send."""
     return (
         _ended_by_a_person(runtime, facts.now)
         or _at_fault(runtime, facts.now, is_tried=bool(facts.engines) and facts.pause is None)
@@ -126,8 +126,8 @@ _RANKS = {Tone.WORKING: 0, Tone.IDLE: 1, Tone.WAITING: 2, Tone.FAULT: 2, Tone.ST
 def _decides(condition: Condition) -> tuple[int, float, bool]:
     """Return a sort key for the account that decides.
 
-    A working account decides. Otherwise, it is the one that can resume sending soonest; a fault takes precedence over a
-    pause that ends later.
+    A working account decides. Otherwise, the account that can resume sending soonest decides; a fault takes precedence
+    over a pause that ends later.
     """
     never = condition.until is None and condition.tone is not Tone.WORKING
     rank = 3 if never and condition.tone is Tone.FAULT else _RANKS[condition.tone]
@@ -219,7 +219,10 @@ def _condition(
 
 
 def diagnose(facts: Facts) -> list[Condition]:
-    """Return everything that keeps mail from being sent now, worst first. The result is empty if nothing does."""
+    """Return everything that keeps mail from being sent now, worst first.
+
+    The result is empty if nothing keeps mail from being sent.
+    """
     found = [
         *([of_pause(facts.pause)] if facts.pause else []),
         *_of_routes(facts),

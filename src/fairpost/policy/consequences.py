@@ -30,7 +30,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Refund:
-    """Refund the charge, because the transport was never touched."""
+    """Refund the charge, because the transport was never used."""
 
 
 @dataclass(frozen=True, slots=True)

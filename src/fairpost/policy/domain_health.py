@@ -32,7 +32,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DnsRecord:
-    """A record to publish, and where."""
+    """A record to publish, and where to publish it."""
 
     name: str
     type: str
@@ -181,7 +181,7 @@ def shown(text: str) -> str:
 
 
 def is_included(spf: Spf, host: SendingHost) -> bool:
-    """A server may send from any of its addresses, so SPF must pass for all that receivers can see."""
+    """A server may send from any of its addresses, so SPF must pass for all of those that receivers can see."""
     evaluated = [spf.addresses[each] for each in host.addresses if each in spf.addresses]
     if evaluated and all(each.result is Result.PASS for each in evaluated):
         return True

@@ -18,7 +18,10 @@ from fairpost.model.states import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InHand:
-    """Claimed e-mails. `undecided` are those in doubt that must be settled manually. The others are sent again."""
+    """Claimed e-mails.
+
+    `undecided` counts the e-mails in doubt that must be settled manually. Other e-mails in doubt are sent again.
+    """
 
     claimed: int = 0
     sending: int = 0
@@ -70,7 +73,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedMail:
-    """Mail of a workspace that no account on this route may send. `block` is the block that ends first."""
+    """A workspace's mail that no account on this route may send. `block` is the block that ends first."""
 
     route: Route
     block: Block
@@ -78,7 +81,10 @@ class BlockedMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """The global pause. If `until` is None, it must be ended manually. `restored` means that the database is a copy."""
+    """The global pause.
+
+    If `until` is None, the pause must be ended manually. `restored` means that the database is a copy.
+    """
 
     since: datetime
     until: datetime | None

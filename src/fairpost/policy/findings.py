@@ -50,8 +50,8 @@ class Server:
     """The database server.
 
     `is_pooled` means that connections pass through a pooler. `sees_sessions` means that sessions of other roles are
-    visible. `is_standby` means that it only replays another server's changes. `resets` maps a setting to the command or
-    action that restores its default.
+    visible. `is_standby` means that the server only replays another server's changes. `resets` maps a setting to the
+    command or action that restores its default.
     """
 
     version: str

@@ -78,7 +78,7 @@ def quantile(values: Values, q: float) -> float | None:
     return _at_rank(pairs, _rank(count, q)) if count else None
 
 
-# Each bucket ends 10 % above the one before, so the error is at most 1/21. Stored values depend on these numbers, so
+# Each bucket ends 10% above the one before, so the error is at most 1/21. Stored values depend on these numbers, so
 # they never change. The first bucket holds waits of a millisecond or less, the last those of 83 years or more.
 BUCKET_ENDS_US = tuple(math.floor(1_000 * 1.1**i) for i in range(301))
 MICROSECOND = timedelta(microseconds=1)

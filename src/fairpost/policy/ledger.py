@@ -16,10 +16,10 @@ from fairpost.policy.inequality import Waits
 
 class Measure(StrEnum):
     WAIT = "wait"  # from due to begun, in the fair queue
-    WAIT_FIFO = "wait_fifo"  # the same, outside of the fair queue
+    WAIT_FIFO = "wait_fifo"  # from due to begun, outside the fair queue
     SEND = "send"  # the transport
     CLAIM = "claim"  # the database
-    COMMIT = "commit"  # the database: an outcome, and the begin of the next
+    COMMIT = "commit"  # the database: an outcome, and the start of the next
 
 
 @dataclass(slots=True)

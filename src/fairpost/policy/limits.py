@@ -27,7 +27,7 @@ ROOM_MAX = 1_000_000_000  # in effect no limit
 
 
 class Barrier(StrEnum):
-    """Codes for the reason why an account is waiting."""
+    """Codes for the reasons why an account is waiting."""
 
     DELAY = "account.delay"
     HOURLY = "account.hourly_limit"
@@ -61,7 +61,7 @@ def availability(account: Account, *, now: datetime) -> Go | NotBefore:
 
 
 def used(account: Account, now: datetime) -> tuple[int, int]:
-    """Return the sends used in this hour and on this day."""
+    """Return how many sends were used this hour and this day."""
     usage = roll_windows(account.limits, account.usage, now=now)
     return usage.hour_used, usage.day_used
 
@@ -172,9 +172,9 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
 def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int | NotBefore:
     """Return how many sends may begin without a wait, the first now and then one per interval.
 
-    If none may, return when the first may begin, and why not now.
+    If none may begin now, return when the first may begin, and why it has to wait.
 
-    The result is never too high. It only covers the time until the end of a window that may be full in its next round;
+    The result is never too high. It covers only the time until the end of a window that may be full in its next round;
     call again then.
     """
     usage = roll_windows(limits, usage, now=now)
@@ -330,7 +330,7 @@ def _day_used(limits: Limits, usage: Usage, now: datetime) -> int:
 
 
 def _since(usage: Usage, moment: datetime) -> tuple[Charge, ...]:
-    """Return the charges after this moment."""
+    """Return the charges made after this moment."""
     return usage.charges[bisect_right(usage.charges, moment, key=lambda c: c.at) :]
 
 

@@ -1,4 +1,4 @@
-"""Decide when a login proves the ownership of an address at a public provider.
+"""Decide when a login proves ownership of an address at a public provider.
 
 The domain of such a provider cannot be verified by DNS.
 

@@ -1,6 +1,6 @@
 """Decide where the mail servers of workspaces' accounts may be.
 
-They must be on the public internet, at mail ports, unless the operator allows more. Addresses that are not known to be
+They must be on the public internet, on mail ports, unless the operator allows more. Addresses that are not known to be
 public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
 """
 
@@ -59,7 +59,7 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
 _PUBLIC_IPV6 = IPv6Network("2000::/3")  # all addresses allocated so far
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = 0x5EFE  # RFC 5214: the four bytes before the wrapped address
-_ISATAP_MASK = 0xFDFF_FFFF  # one bit of them may be either
+_ISATAP_MASK = 0xFDFF_FFFF  # one of their bits may be 0 or 1
 
 
 def refusal(ip: Address, allowed: Collection[Network]) -> str | None:

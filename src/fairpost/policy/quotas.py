@@ -42,10 +42,9 @@ def allowed_on(quota: Quota, day_number: int) -> int | None:
 
 
 def day_number(first_day: date, day: date, window: SendingWindow | None = None) -> int:
-    """Return the number of this day, counted from the first day, which is 1, whether or not anything was sent in
-    between.
+    """Return the number of this day, counting the first day as 1, whether or not anything was sent in between.
 
-    With a window, only its own days count: a ramp-up that grew over the weekend would jump on Monday.
+    If there is a window, only its days count: a ramp-up that grew over the weekend would jump on Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
     return max(1, count)  # after a change to a time zone further west, today may be the day before the first

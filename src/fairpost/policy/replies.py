@@ -107,7 +107,7 @@ def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: 
 
 
 def _in_phase(found: Finding, phase: Step | None, code: int) -> Finding | None:
-    """Return the finding implied by this point of the conversation, which is more certain than any wording."""
+    """Return the finding implied by this point in the conversation, which is more certain than any wording."""
     if found.class_ is ReplyClass.HARD_BOUNCE and phase in rules.BEFORE_RECIPIENTS:
         return rules.SENDER if code >= 500 else rules.BUSY
     if found is rules.CONTENT and phase in rules.BEFORE_CONTENT:

@@ -604,7 +604,7 @@ REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|
 
 
 def _codes(rows: tuple[tuple[str, Finding], ...]) -> dict[str, Finding]:
-    """Return an entry for each single code. If two rows have the same code, the first one applies."""
+    """Return a separate entry for each code. If two rows have the same code, the first one applies."""
     found: dict[str, Finding] = {}
     for codes, finding in rows:
         for code in _spelled_out(codes):

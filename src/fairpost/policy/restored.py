@@ -1,7 +1,7 @@
 """Detect a restored or copied database, from its own identity and an engine's memory of it.
 
 A restored or copied database would repeat e-mails sent since the copy, so doubtful cases count as a restore. An unknown
-value (null on either side) is no sign of a restore.
+value (null on either side) is not a sign of a restore.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,9 +56,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """Steps of an account that were acknowledged to engines but that the database does not know.
+    """An account's steps that were acknowledged to engines but are missing from the database.
 
-    `emails` are the e-mails that these steps began, as far as they are remembered.
+    `emails` are the e-mails that these steps began, as far as the engines remember them.
     """
 
     account: str

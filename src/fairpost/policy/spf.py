@@ -52,7 +52,7 @@ class Problem(StrEnum):
 class Evaluated:
     """A result. `records` are the domain's own SPF records. `detail` is the term at fault, or the DNS error.
 
-    `names` are the hosts and domains that the record allows, as far as the evaluation has read it.
+    `names` are the hosts and domains that the record allows, as far as it has been evaluated.
     """
 
     result: Result

@@ -39,7 +39,7 @@ class Weighed:
 def weigh(
     troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, attempts: int, now: datetime, roll: float
 ) -> Weighed:
-    """Return the meaning of an attempt, considering the previous attempts."""
+    """Return what an attempt means, given the previous attempts."""
     match verdict:
         case Sent() | Bounced():
             return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
@@ -153,7 +153,7 @@ def _rested(
 
 
 def _answer(report: Report) -> str | None:
-    """Return a key that is equal for equal temporary failures.
+    """Return a key that is the same whenever the temporary failure is the same.
 
     Return None if the answer was not temporary, or only concerns this recipient.
     """

@@ -88,7 +88,7 @@ _BY_REACH = {
 
 
 def account_rejection(report: Report) -> str | None:
-    """Return a refusal because of who we are or how we send, which affects every e-mail alike, or None."""
+    """Return the refusal, if it concerns who we are or how we send, and therefore every e-mail alike."""
     found = about(report)
     is_one = found is not None and found.class_ is ReplyClass.POLICY_SENDER and report.reply is not None
     return f"{report.reply.code} {report.reply.text}" if is_one and report.reply else None

@@ -12,7 +12,7 @@ RETRY_AFTER_S_MAX = 3600.0
 
 
 def next_try(now: datetime, failures: int, *, roll: float, retry_after_s: float | None = None) -> datetime:
-    """Return when to try again after this many consecutive failures. `roll` is from 0 to 1.
+    """Return when to try again after this many consecutive failures. `roll` is a random number from 0 to 1.
 
     The server may ask for a longer pause, up to an hour.
     """

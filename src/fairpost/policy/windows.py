@@ -154,7 +154,10 @@ def _horizon(window: SendingWindow, now: datetime) -> date:
 
 
 def is_zone(name: str) -> bool:
-    """Return whether this is the name of a zone. Names such as `localtime` differ in meaning from system to system."""
+    """Return whether this is the name of a time zone.
+
+    Names such as `localtime` differ in meaning from system to system.
+    """
     return name in _zones()
 
 

@@ -91,7 +91,7 @@ class Builder:
         return portal
 
     def _layout(self, part: str, portal: Portal | None) -> str | None:
-        """Renders the layout with the portal's values. The slots for the content of e-mails stay open."""
+        """Renders the layout with the portal's values. The slots for the e-mails' content stay open."""
         source = self.files.shared.get(f"layout.{'html' if part == 'html' else 'txt'}")
         compiled = self._understood(source, part) if source else None
         if source is None or compiled is None:

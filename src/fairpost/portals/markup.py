@@ -128,7 +128,7 @@ def template_tags(source: str) -> Iterator[TemplateTag]:
 
 
 def masked(source: str) -> str:
-    """Masks template tags. The result has the same length, so that all positions stay the same."""
+    """Masks template tags. The result has the same length, so that all positions stay valid."""
     pieces, at = [], 0
     for tag in template_tags(source):
         mark = {"{{": PRINT, "{#": " "}.get(tag.word, STATEMENT)

@@ -76,7 +76,7 @@ class PortalTemplate:
         return self.meta.sample
 
     def render(self, fields: Mapping[str, object]) -> Rendered:
-        """Renders the e-mail. Raises Unrenderable if a field is missing, unknown, or does not fit its kind."""
+        """Renders the e-mail. Raises Unrenderable if a field is missing or unknown, or does not fit its kind."""
         declared = self.meta.fields
         if unknown := fields.keys() - declared.keys():
             raise Unrenderable(

@@ -122,7 +122,7 @@ class WorkspacePortals:
         return (kept and kept.template) or of_files
 
     async def portal_email(self, workspace: str, portal: str, mail_type: str, values: Mapping[str, object]) -> Rendered:
-        """Renders an e-mail. Raises NotFound and Unrenderable."""
+        """Renders an e-mail. Raises NotFound or Unrenderable."""
         return (await self.template(workspace, portal, mail_type)).render(values)
 
     async def send(

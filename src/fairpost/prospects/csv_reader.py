@@ -303,8 +303,8 @@ class _Lines:
 
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
     """Yields the prospects, and an error for each malformed record. If a malformed record spans several lines, it most
-    likely has an unclosed quote: its first line is reported as invalid, and the other lines are read separately.
-    Because the end of the quoted field is unknown, all rows after it must be complete.
+    likely has an unclosed quote. Therefore, only its first line is reported as invalid, and the other lines are read
+    separately. Because the end of the quoted field is unknown, all rows after it must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)

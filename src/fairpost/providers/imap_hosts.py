@@ -1,4 +1,4 @@
-"""Finds the IMAP server to read a mailbox from, given its SMTP server: a table, and a rule for all other servers."""
+"""Finds a mailbox's IMAP server, given its SMTP server, using a table and a rule for all other servers."""
 
 import tomllib
 from functools import cache

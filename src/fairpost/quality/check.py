@@ -1,6 +1,6 @@
 """Checks the quality of a message before it is sent to people. Never raises, and takes bounded time for any input.
 
-It only reports what the message itself shows. It makes no requests: no link is opened, and no signature is verified.
+It reports only what the message itself shows. It makes no requests: no link is opened, and no signature is verified.
 """
 
 from collections.abc import Iterator, Sequence

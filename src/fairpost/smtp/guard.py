@@ -41,8 +41,8 @@ class NetworkGuard:
     resolve: Resolve = look_up
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses that may be connected to. Raises NotAllowed, or OSError or ValueError if the host is
-        unknown.
+        """Returns the only addresses that a connection may use. Raises NotAllowed, or OSError or ValueError if the host
+        is unknown.
         """
         words = port_refusal(port, self.ports)
         if words is not None:

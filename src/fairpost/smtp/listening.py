@@ -1,4 +1,5 @@
-"""The common part of the SMTP servers: the listener, and connections that it can end. aiosmtpd implements the protocol.
+"""What the SMTP servers have in common: the listener, and connections that it can end. aiosmtpd implements the
+protocol.
 
 Each server processes messages in its handler, the object whose hooks aiosmtpd calls.
 """
@@ -28,7 +29,7 @@ class Served(SMTP):
     command_bytes_max = 4_096
 
     def __init__(self, handler: object, connections: "set[Served]", **more: Any) -> None:
-        """`connections` are the server's open connections. The options are passed to the library."""
+        """`connections` contains the server's open connections. The options are passed to the library."""
         # One for each connection: the library shares one between all connections, and extends it with every EHLO.
         self.command_size_limits = defaultdict(lambda: self.command_bytes_max)
         super().__init__(

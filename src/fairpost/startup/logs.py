@@ -1,7 +1,7 @@
 """The log of a long-running command on stderr, one event per line.
 
-On a terminal, it is formatted for people. Elsewhere, each line has its time, level and event, as text or JSON. Warnings
-of other libraries are included. Secrets in the settings are never logged.
+On a terminal, it is formatted for people. Elsewhere, each line contains its time, level and event, as text or JSON.
+Warnings from other libraries are included. Secrets in the settings are never logged.
 """
 
 import json

@@ -103,7 +103,7 @@ async def _write_durations(service: "Service") -> None:
 
 
 async def _write_once(service: "Service") -> None:
-    """Stores the durations. Waits only briefly for an unavailable database. Requests never wait for this."""
+    """Stores the durations. Waits only briefly for an unavailable database. Requests never wait for these writes."""
     with suppress(FairpostError, *DRIVER_ERRORS):
         async with asyncio.timeout(ANSWER_S_MAX):
             await service.durations.write(await service.own_store())

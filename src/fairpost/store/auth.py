@@ -77,7 +77,7 @@ async def find(store: "Store", *, workspace: str | None, address: str) -> Person
 async def hashes_of(store: "Store", address: str, *, of_members: bool | None = None) -> list[tuple[Person, str]]:
     """Return the users with this address who can sign in, with their password hashes.
 
-    `of_members` restricts the result: True to members, False to admins.
+    With `of_members`, only members (True) or only admins (False) are returned.
     """
     sql = """SELECT p.* FROM fairpost.people p WHERE p.folded = fairpost.normalize_address($1) AND p.password_hash IS NOT NULL AND p.disabled_at IS NULL
         AND ($2::boolean IS NULL OR $2 = (p.workspace IS NOT NULL)) ORDER BY p.id LIMIT $3"""

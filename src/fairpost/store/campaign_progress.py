@@ -45,7 +45,10 @@ class Snapshot:
 
 
 async def count(store: "Store", *, seconds_max: float) -> int:
-    """Count the campaigns that are due, and return how many were counted: 0 if another engine is already counting."""
+    """Count the e-mails of campaigns that are due for a count.
+
+    Return the number of campaigns, which is 0 if another engine is already counting.
+    """
     return int(await store.value("SELECT fairpost.count_campaigns($1, $2)", seconds_max, clock.stated()))
 
 

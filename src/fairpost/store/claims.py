@@ -29,7 +29,10 @@ class ClaimStore(Database):
     async def claim_together(
         self, pool: str, leases: Sequence[Lease], limits: Sequence[int], *, now: datetime | None = None
     ) -> dict[AccountId, Claim]:
-        """Claim for several accounts of a pool at once. Accounts missing from the result must claim on their own."""
+        """Claim e-mails for several accounts of a pool at once.
+
+        Accounts missing from the result must claim on their own.
+        """
         sql = "SELECT * FROM fairpost.claim_group($1, $2, $3, $4, $5)"
         accounts, epochs = [lease.account_id for lease in leases], [lease.epoch for lease in leases]
         return {
@@ -42,7 +45,7 @@ class ClaimStore(Database):
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
         """Return the e-mails that this lease has claimed but not begun, or None if the lease is gone.
 
-        Used after the answer to a claim was lost.
+        Call this if the answer to a claim was lost.
         """
         sql = "SELECT fairpost.held($1, $2, $3)"
         ids = await self.value(sql, lease.account_id, lease.epoch, at(now))

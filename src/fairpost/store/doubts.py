@@ -69,7 +69,7 @@ class DoubtStore(OutgoingStore):
     async def recheck(self, email_id: EmailId) -> Begun:
         """Return whether an e-mail in doubt could be sent now, and the recipients to skip.
 
-        Gives the same answer as `begin` but changes nothing.
+        The answer is the same as that of `begin`, but nothing changes.
         """
         row = await self.row("SELECT * FROM fairpost.recheck($1, $2)", email_id, clock.stated())
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])

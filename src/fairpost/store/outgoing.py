@@ -130,7 +130,7 @@ class OutgoingStore(Database):
         )
 
     async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
-        """Return the attachments of a stored content.
+        """Return the attachments of stored content.
 
         The latest ones are cached: they never change, and the e-mails of a campaign share them.
         """

@@ -125,8 +125,8 @@ async def _membership(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def _can_become_tenant(conn: "asyncpg.Connection") -> bool:
-    """Return whether this login can become the tenants' role. It tries, because the required privilege depends on the
-    version of PostgreSQL.
+    """Return whether this login can become the tenants' role. It tries to do so, because the required privilege depends
+    on the version of PostgreSQL.
     """
     trial = conn.transaction()
     await trial.start()

@@ -59,7 +59,7 @@ async def named(store: "Store", id_: SenderId) -> SenderId:
 
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name. Meant for requests, which cannot see waiting mail."""
+    """Return the sender under its stored name. This is meant for requests, which cannot see waiting mail."""
     return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
@@ -120,7 +120,7 @@ async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]
 async def known(
     store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
 ) -> list[Sender]:
-    """Return senders that are registered or that a decision was made about, throttled ones first."""
+    """Return senders that are registered or have been the subject of a decision, throttled ones first."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)
@@ -245,7 +245,7 @@ async def decide_now(
 
 
 async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
-    """Return throttled senders about which the operators have not been notified."""
+    """Return throttled senders that the operators have not been notified about."""
     rows = await store.fetch("SELECT * FROM fairpost.untold($1)", most)
     return [_sender(row) for row in rows]
 

@@ -1,7 +1,8 @@
 """Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
 A list is imported in one transaction: it is read to its end, checked, and written, or nothing changes. Lines first go
-into a temporary table, so that a long list does not need more memory and reading it blocks no other transaction.
+into a temporary table, so that a long list needs no more memory than a short one, and reading it blocks no other
+transaction.
 """
 
 import re
@@ -27,7 +28,7 @@ PLAIN_CHARS_MAX = 64  # an address of at most this length is always within the l
 
 
 class BadList(FairpostError):
-    """Raised for a list with bad lines. Nothing was imported."""
+    """Raised if a list has bad lines. Nothing was imported."""
 
     def __init__(self, imported: Imported) -> None:
         self.imported = imported

@@ -154,7 +154,7 @@ def is_about_data(error: BaseException) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether the database does not answer or does not accept our login."""
+    """Return whether the database is not responding or is rejecting our login."""
     trouble = trouble_of(error)
     return trouble is not None and trouble.meaning.is_away
 

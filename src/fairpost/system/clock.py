@@ -31,7 +31,10 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Return the seconds since some fixed moment. They never decrease, and continue while the machine is suspended."""
+    """Return the seconds since some fixed moment.
+
+    They never decrease, and keep counting while the machine is suspended.
+    """
     return _manual.now.timestamp() if _manual else steady()
 
 

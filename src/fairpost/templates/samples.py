@@ -31,7 +31,7 @@ def sample_of(compiled: Compiled) -> dict[str, Any]:
 
 
 def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -> Any:
-    """Returns the sample value at one position of the tree of fields. `tree` contains the fields below it."""
+    """Returns the sample value at one position in the tree of fields. `tree` contains the fields below it."""
     if at in numbers:
         return 3
     if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):

@@ -164,8 +164,8 @@ class TransportKind(ABC, Generic[S]):
         return True
 
     def sending_host(self, settings: S) -> str | None:
-        """Returns a server that sends the mail to the internet, so that SPF must allow it, or None if no such server is
-        known. Another host name of the same organization is sufficient.
+        """Returns a server that sends the mail to the internet, and that SPF must therefore allow, or None if no such
+        server is known. Another host name of the same organization is sufficient.
         """
         return None
 

@@ -23,7 +23,7 @@ class Transport(Protocol):
 
 class ClosableTransport(Transport, Protocol):
     async def close(self) -> None:
-        """Closes the connections. The transport can still be used again."""
+        """Closes the connections. The transport can be used again afterwards."""
 
 
 Evidence = Mapping[str, str]

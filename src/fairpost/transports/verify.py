@@ -26,7 +26,7 @@ async def try_account(
     host: str | None = None,
     is_brief: bool = False,
 ) -> list[Tried]:
-    """Tests an account's server and returns every step taken, in order. If one failed, it is the last.
+    """Tests an account's server and returns every step taken, in order. If a step failed, it is the last one.
 
     `guard` is set if the account is not the operator's own. `host` is the name of this machine. `is_brief` means that
     an HTTP request is waiting for the result. Raises FairpostError if the account has no server that it may use, or

@@ -23,7 +23,7 @@ VERSION = "v1"
 
 
 class Unopenable(VaultError):
-    """A secret that no available key opens."""
+    """A secret that no available key can open."""
 
 
 DROP = "If the key is lost: fairpost secrets rotate --drop-unreadable"

@@ -7,7 +7,7 @@ from fairpost.policy.networks import Address, objection
 from fairpost.smtp.guard import NetworkGuard, NotAllowed
 
 URL_CHARS_MAX = 2000
-PORTS = frozenset({80, 443})  # and all ports from 1024 on
+PORTS = frozenset({80, 443})  # and all ports from 1024 up
 PORT_MIN = 1024
 
 

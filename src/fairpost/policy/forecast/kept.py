@@ -65,7 +65,7 @@ def read_kept(text: str) -> KeptForecast | NoKeptForecast:
 
 
 def _read_why(stored: Any) -> Reason:
-    """Parse a stored reason. Earlier versions stored a sentence, which may name accounts of the operator."""
+    """Parse a stored reason. Earlier versions stored a sentence, which may name the operator's accounts."""
     return Reason(stored["code"], **stored["params"]) if isinstance(stored, dict) else Reason("forecast.unknown")
 
 

@@ -1,4 +1,4 @@
-"""The input of a forecast: e-mails to send, allowed times, and accounts."""
+"""The input for a forecast: e-mails to send, allowed times, and accounts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -31,7 +31,7 @@ class Run(NamedTuple):
 
 
 def append(runs: MutableSequence[Run], run: Run) -> None:
-    """Append a run, merging it with the last one if it continues it."""
+    """Append a run, merging it with the last one if it continues that run."""
     joined = _joined(runs[-1], run) if runs else None
     if joined is None:
         runs.append(run)

@@ -143,7 +143,7 @@ class GmailClient:
         return present_of(answer) if isinstance(answer, dict) else answer
 
     async def authorize(self) -> NoToken | NoAnswer | None:
-        """Gets a token. Returns None if this succeeded."""
+        """Gets a token. Returns None on success."""
         token = await self._token()
         return None if isinstance(token, AccessToken) else token
 

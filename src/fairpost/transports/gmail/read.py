@@ -17,7 +17,7 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.gmail.evidence import in_words, is_gone
 from fairpost.transports.reading import Found, Position, Unreadable
 
-POLL_S = 60.0  # a look uses two of the 15,000 quota units per minute
+POLL_S = 60.0  # a check uses two of the 15,000 quota units per minute
 PAGES_MAX = 500  # maximum number of pages, of a hundred messages each, if the history is no longer available
 OVERLAP = timedelta(hours=1)  # extra time, because messages may be listed late and clocks differ
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 MAIL_BYTES_MAX = 1_048_576  # the classifier reads only this much
 UIDS_AT_ONCE = 1_000
-WINDOWS_MAX = 1_000  # maximum number of requests for UIDs in one look; the next look continues from there
+WINDOWS_MAX = 1_000  # maximum number of requests for UIDs in one check; the next check continues from there
 IDLE_S = 540.0  # short enough, because routers drop silent connections after ten minutes or more
 POLL_S = 120.0  # pause between checks, for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)

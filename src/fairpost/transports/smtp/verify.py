@@ -34,7 +34,7 @@ STEPS = {
 async def try_server(
     server: Server, source: Login | LoginSource | None, *, patience: Timeouts = PATIENCE
 ) -> list[Tried]:
-    """Tests a server and returns every step taken, in order. If one failed, it is the last."""
+    """Tests a server and returns every step taken, in order. If a step failed, it is the last one."""
     try:
         login = await current(source)
     except NoToken as none:
