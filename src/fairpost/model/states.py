@@ -36,7 +36,7 @@ class DoubtPolicy(StrEnum):
 Decision = Literal["sent", "failed", "resend"]  # on an e-mail in doubt
 
 MEANING: Mapping[State, str] = {
-    State.SCHEDULED: "due later, for the first time or again",
+    State.SCHEDULED: "due later, for a first attempt or a retry",
     State.READY: "may be claimed",
     State.CLAIMED: "claimed by an account, not started",
     State.SENDING: "being sent",
