@@ -41,7 +41,7 @@ class EventKind(StrEnum):
 MEANING: Mapping[EventKind, str] = {
     EventKind.EMAIL_QUEUED: "An engine absorbed the e-mail, or the e-mail was queued again.",
     EventKind.EMAIL_SENT: "The next hop accepted the e-mail. The e-mail may still be returned.",
-    EventKind.EMAIL_DELIVERY_DELAYED: "An attempt failed and will be repeated, or a server reported a delay.",
+    EventKind.EMAIL_DELIVERY_DELAYED: "An attempt failed and will be retried, or a server reported a delay.",
     EventKind.EMAIL_BOUNCED: "The recipient's server permanently rejected the e-mail, or returned it.",
     EventKind.EMAIL_COMPLAINED: "The recipient reported the e-mail as spam.",
     EventKind.EMAIL_FAILED: "The e-mail failed. You can retry it.",
