@@ -1,4 +1,4 @@
-"""A campaign as a TOML file, which can be kept under version control: the keys of the file, and the checks of their
+"""A campaign as a TOML file, which can be kept under version control: the file's keys and the checks of their
 values.
 
 Only the file itself and the template files that it names are checked here. Other modules check whether its lists,
@@ -81,7 +81,7 @@ class CampaignFile:
 
 
 class BadCampaignFile(FairpostError):
-    """Contains all problems of a file. Each problem names its place in the file, the rule, and the invalid value."""
+    """Contains all problems in a file. Each problem names its place in the file, the rule, and the invalid value."""
 
     def __init__(self, where: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join(f"{where}: {problem}" for problem in problems))

@@ -37,8 +37,8 @@ SECONDS_MAX = 10.0  # time limit for computing a stored forecast: a ten-year pla
 class Question:
     plan: Plan
     senders: list[Sender]
-    not_counted: int  # follow-ups whose accounts cannot send, so it is unknown when they will be sent
-    gives_up_at: datetime | None  # when the first of these e-mails fail, unless their account is resumed
+    not_counted: int  # follow-ups to be sent at an unknown time, because their accounts cannot send
+    gives_up_at: datetime | None  # when the first of these e-mails fails, unless its account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:

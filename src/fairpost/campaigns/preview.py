@@ -1,4 +1,4 @@
-"""Shows one e-mail of a campaign as one prospect would receive it, before it is sent."""
+"""Shows a campaign e-mail as a prospect would receive it, before it is sent."""
 
 import asyncio
 from dataclasses import dataclass, replace

@@ -1,8 +1,8 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
-A step waits briefly until half of the working accounts have asked, and until a commit in progress is done. A step that
-cannot share a commit (because it is not ordinary, locked or poisoned) is taken alone, with the same number. If the
-database is in trouble, every request fails, and each account resumes its lease.
+A step waits briefly for half of the working accounts to ask and for any commit in progress to finish. A step that
+cannot share a commit (because it is not an ordinary step, or is locked or poisoned) is taken alone, with the same
+number. If the database is in trouble, every request fails, and each account resumes its lease.
 """
 
 import asyncio

@@ -125,7 +125,7 @@ class Orchestrator:
                 await asyncio.wait_for(self._news.wait(), left_s)
 
     async def _say_goodbye(self) -> bool:
-        """Deregister this engine. Return whether the database has released what its workers could not give back.
+        """Deregister this engine. Return whether the database has released what its workers could not.
 
         If the engine was asked about the server and has not responded, it leaves the answer to the next engine on this
         machine.
@@ -143,7 +143,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # sends in progress are finished, and no other e-mails begin
+        except Outgrown as error:  # sends in progress finish, and no other e-mails begin
             self._outgrown = error
             self.end()
             return 0.0
@@ -154,7 +154,7 @@ class Orchestrator:
     # ── one check ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def step(self) -> float:
-        """Check once, and return how long to wait for the next check if nothing happens."""
+        """Check once, and return how long to wait before the next check if nothing happens."""
         self._fleet.kill_the_hanging()
         require_known(await self._store.newest_migration())
         if not await self._knows_server():

@@ -80,8 +80,8 @@ class Pace:
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
         """Return why the account must wait.
 
-        A reached daily limit ends the work, so that the account's status shows it. If its end is near (the oldest send
-        is about to leave the sliding day), the account merely rests.
+        Reaching the daily limit ends the work, so that the account's status shows it. If the limit ends soon (the
+        oldest send is about to leave the sliding day), the account merely rests.
         """
         if why.reason not in (Barrier.DAILY, Barrier.WARM_UP) or why.moment is None:
             return why
@@ -120,7 +120,7 @@ class Pace:
     def learn(self, *, is_whole: bool) -> None:
         """Update how long an e-mail takes.
 
-        Refused messages are faster than accepted messages, so they are no measure of how many can soon be sent.
+        Refused messages are faster than accepted messages, so they do not show how many can soon be sent.
         """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s
