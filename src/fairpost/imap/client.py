@@ -34,7 +34,7 @@ _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530
 
 
 class LoginRefused(Unready):
-    """The server rejects this user or password. Trying again does not help until one of them changes."""
+    """The server rejects this user or password. Trying again is pointless until one of them changes."""
 
     def __init__(self, error: str) -> None:
         super().__init__(Step.AUTH, error)
@@ -159,7 +159,7 @@ class Connection:
         return None
 
     async def wait(self, wait_s: float) -> bool:
-        """Waits for changes in the open folder, with IDLE. Returns False if no change was reported in that time."""
+        """Waits for changes in the open folder, using IDLE. Returns False if no change was reported in that time."""
         if self._take_news():
             return True
         begun = self._loop.time() + COMMAND_S_MAX
@@ -176,7 +176,7 @@ class Connection:
         return self._take_news()
 
     async def check(self) -> bool:
-        """Asks for changes, for servers without IDLE."""
+        """Polls for changes, for servers without IDLE."""
         await self._ask(say.NOOP)
         return self._take_news()
 
@@ -329,14 +329,14 @@ class Connection:
         if isinstance(answer, Status) and not answer.is_ok:
             said = without_secret(answer.shown + _explained(self._challenge), login)
             if answer.code.startswith(_LATER):
-                raise Unready(Step.AUTH, f"the server does not accept logins now: {said}")
+                raise Unready(Step.AUTH, f"the server is not accepting logins now: {said}")
             raise LoginRefused(f"the server refused the login: {said}")
 
 
 @lru_cache(maxsize=100)
 def _context(ca_file: str | None, *, checked: bool) -> ssl.SSLContext:
-    """Returns a TLS context that all connections share, because each context holds the certificates of all authorities,
-    about 1 MB.
+    """Returns a TLS context that all connections share, because each context holds the certificates of all authorities
+    (about 1 MB).
     """
     return tls_context(Server(host="", port=0, ca_file=ca_file), checked=checked)
 

@@ -59,7 +59,7 @@ class Wire:
         self._reader = ResponseReader()
         self._tag = 0
         self._asked: Command | None = None
-        self._pieces: list[bytes] = []  # pieces of the command that are not sent yet
+        self._pieces: list[bytes] = []  # pieces of the command that have not been sent yet
         self._flooded: Garbage | None = None
 
     @property
@@ -82,7 +82,7 @@ class Wire:
     def go_on(self) -> bytes:
         """Returns the next piece of the command, for which the server has asked. Raises Garbage if no piece is left."""
         if not self._pieces:
-            raise Garbage("the server asked for more data than the command has")
+            raise Garbage("the server asked for more data than the command contains")
         return self._pieces.pop(0) + b"\r\n"
 
     def end_idle(self) -> bytes:

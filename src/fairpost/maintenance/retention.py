@@ -1,7 +1,7 @@
 """Maintain the partitions of history: create partitions for the coming months, and drop expired ones.
 
 Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables stay in use for too
-long, the attempt is abandoned and repeated soon after.
+long, the attempt is abandoned and soon repeated.
 """
 
 import asyncio

@@ -83,12 +83,12 @@ _DELAYED = re.compile(
     r"will (?:be retried|continue|keep trying|retry)|not (?:yet )?been delivered yet|not yet been delivered|delivery (?:is |has been |was )?delayed"
     r"|delayed (?:\d+|for)|warning message only|(?:do|need) not (?:need to )?resend your message",
     re.IGNORECASE,
-)  # phrases which say that attempts will continue
+)  # phrases that say that attempts will continue
 
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
     re.IGNORECASE,
-)  # phrases of Exim for giving up after temporary errors
+)  # Exim's phrases for giving up after temporary errors
 
 
 def classify(raw: bytes, *, now: datetime) -> Returned:

@@ -1,4 +1,4 @@
-"""Mail from people, or from programs on their behalf: auto-replies and absences, unsubscribe requests, replies."""
+"""Mail from people, or from programs on their behalf: auto-replies and absences, unsubscribe requests, and replies."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from fairpost.returns.quotes import written
 
 AWAY_MAX = timedelta(days=180)
 OWN_CHARS_MAX = 3_000  # maximum characters of the person's text
-REQUEST_CHARS_MAX = 400  # a longer text contains more than a request to unsubscribe
+REQUEST_CHARS_MAX = 400  # longer text contains more than a request to unsubscribe
 
 _SUBJECT = re.compile("|".join(words.AUTOMATIC_SUBJECTS), re.IGNORECASE)
 _TEXT = re.compile("|".join(words.AUTOMATIC_TEXTS), re.IGNORECASE)

@@ -166,7 +166,7 @@ class Connection:
         self._patience = patience(server.timeouts)
         self._is_in_step = True
         self._must_reset = False
-        self._step = Step.GREETING  # the last step for which this client waited
+        self._step = Step.GREETING  # the last step that this client waited for
         self.messages = 0  # messages sent so far
 
     @classmethod
@@ -197,7 +197,7 @@ class Connection:
         return secured.version() if secured is not None else None
 
     async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
-        """Returns how far the message got, and whether the server closed the connection before it saw the message.
+        """Returns how far the message got, and whether the server closed the connection before seeing the message.
 
         This may happen on an old connection; the message can then be sent over a new one.
         """
@@ -274,9 +274,9 @@ class Connection:
         return (await self._answer(command.step)).reply
 
     async def _answer(self, step: Step) -> Answer:
-        """Returns the next answer. Answers that arrived before the connection was lost are still used."""
+        """Returns the next answer. Answers that arrived before the connection was lost still count."""
         self._step = step
-        until = self._deadline(step)  # limit for the whole reply: a byte sent now and then does not extend it
+        until = self._deadline(step)  # limit for the whole reply: an occasional byte does not extend it
         while (answer := self._wire.next_answer()) is None:
             await self._pipe.moved(until, step)
         return answer
