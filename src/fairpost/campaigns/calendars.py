@@ -37,7 +37,7 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
             await schedules.begin_ramp_up(store, workspace, today)
             continue
         until = now + HORIZON
-        # An unknown time zone is replaced by the workspace's own.
+        # An unknown time zone is replaced with the workspace's own.
         zones = {"": None, **{zone: zone if is_zone(zone) else None for zone in stored.zones}}
         has_quota = stored.schedule.quota.daily_max is not None
         is_laid = await schedules.materialize_calendar(

@@ -114,7 +114,7 @@ async def schedule(
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()
-    # Small batches, so that the time limit is checked often.
+    # The batches are small, so the time limit is checked often.
     most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled

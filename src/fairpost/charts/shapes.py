@@ -1,4 +1,4 @@
-"""The inputs of charts, and the fragment that callers get."""
+"""The inputs of charts, and the fragment that is returned to callers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Unrenderable
 
-AHEAD_MIN = 6  # an account that may hold fewer e-mails than this claims only when it has none left
+AHEAD_MIN = 6  # accounts allowed fewer e-mails than this do not claim until they have none left
 
 
 class Batch:

@@ -53,7 +53,7 @@ Ahead = tuple[Member, Lease, int]
 class ClaimGroup:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asked: dict[str, list[Asked]] = {}  # by pool; an entry exists while a claim of the pool is in progress
+        self._asked: dict[str, list[Asked]] = {}  # by pool; an entry exists while a claim for the pool is in progress
         self._tasks: set[asyncio.Task[None]] = set()
         self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # accounts that are working, by pool
         self._supplying: dict[AccountId, asyncio.Future[None]] = {}  # accounts for which a claim ahead is in progress

@@ -19,7 +19,7 @@ from fairpost.system.failpoints import failpoint
 TakeSteps = Callable[[Sequence[StepRequest]], Awaitable[list[StepAnswer | None]]]
 Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
 
-STREAMS = 2  # concurrent commits; the second only for two accounts or more
+STREAMS = 2  # concurrent commits; the second one is only for two accounts or more
 TOGETHER_MAX = 64  # steps per commit
 GATHER_S = 0.002  # how long to wait for half of the accounts at work
 AT_WORK_S = 1.0  # an account that took a step within this time is at work

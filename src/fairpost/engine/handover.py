@@ -119,7 +119,7 @@ class Note:
 
 
 class NoNote(Note):
-    """A substitute for notes that cannot be written. An interrupted e-mail is then in doubt."""
+    """A substitute for notes that cannot be written: any interrupted e-mail is in doubt."""
 
     def __init__(self) -> None:
         self.stands = False

@@ -48,7 +48,7 @@ AFTER_WAKING_S = 0.05
 LOOK_S = 1.0  # default; finds work for which no notification arrived
 LOOK_S_MAX = 2.0  # other engines consider an engine alive if it reported in the last five seconds
 REAP_S = 5.0
-FAULTS_MAX = 10  # deaths in a row, across all engines, without an e-mail sent in between
+FAULTS_MAX = 10  # consecutive deaths, across all engines, without an e-mail sent in between
 FAULT_REST_S_MAX = 60.0
 END_S_MAX = 25.0
 LISTENER_S = 15.0
@@ -270,7 +270,7 @@ class Orchestrator:
             await asyncio.sleep(LOOK_S)
 
     async def _hear_notifications(self, conn: "asyncpg.Connection") -> None:
-        """Check now and then that the connection still works, because no notification may arrive for a long time."""
+        """Check now and then that the connection still works, because there may be no notification for a long time."""
         try:
             lost = asyncio.Event()
             conn.add_termination_listener(lambda _: lost.set())

@@ -16,7 +16,7 @@ from fairpost.model.reason import Reason
 from fairpost.policy.limits import Barrier, Go, NotBefore, admit, batch_size, free_at, refund, widened
 from fairpost.system import chance, clock
 
-SHORT_REST = timedelta(minutes=10)  # a shorter rest does not justify a change of status
+SHORT_REST = timedelta(minutes=10)  # a shorter rest is not worth a change of status
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
 LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two and wakes this process
-END_S_MAX = 5.0  # when ending at once, time limit for informing the database
+END_S_MAX = 5.0  # time limit for informing the database when ending at once
 CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
 AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are in doubt
 
@@ -40,7 +40,7 @@ AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are
 class WorkerOptions:
     url: str
     owner: str
-    accounts_max: int | None = 1  # maximum accounts per process; None: policy/packing.py decides
+    accounts_max: int | None = 1  # maximum number of accounts per process; None: policy/packing.py decides
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False

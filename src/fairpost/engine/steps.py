@@ -1,8 +1,8 @@
 """Commits that the engines of this machine know of: the last steps of each account, and the e-mails that they began.
 
 Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
-acknowledged it. A server whose last number is lower has lost commits: it is a standby that lagged behind, or a restored
-copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
+acknowledged it. A server whose last number is lower has lost commits: it is a standby that was lagging behind or a
+restored copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
 release/server.sql).
 
 Each life of the database has one file per home, shared by all engines of this home. It outlives workers and engines.

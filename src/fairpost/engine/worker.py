@@ -216,7 +216,7 @@ class AccountWorker:
             self._say(until=None)
 
     async def _rest(self, runner: Runner, until: datetime | None, left_s: float) -> None:
-        """Rest until `until`, a wake-up, or the next check, but never long enough to lose the lease."""
+        """Rest until `until`, a wake-up or the next check, but never for long enough to lose the lease."""
         if not self._is_idle or self._was_woken:
             self._is_idle = True
             self._was_woken = False

@@ -1,4 +1,4 @@
-"""An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE, and waits for new messages.
+"""An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE and waits for new messages.
 
 wire.py decides which bytes to send and interprets the responses, without I/O. This module sends and receives the bytes,
 with a timeout for each command.
@@ -28,7 +28,7 @@ from fairpost.smtp.server import Security, Server, tls_context
 
 COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
-RESPONSES_MAX = 100_000  # responses to one command; a list of all folders is the longest
+RESPONSES_MAX = 100_000  # responses to one command; the longest is a list of all folders
 _UID = re.compile(rb"[0-9]{1,10}")
 _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530: the password is not to blame
 
@@ -181,7 +181,7 @@ class Connection:
         return self._take_news()
 
     async def logout(self) -> None:
-        """Sends LOGOUT if possible, and closes the connection."""
+        """Sends LOGOUT if possible and closes the connection."""
         if self._pipe.lost is None and self._wire.state in (State.LOGGED_IN, State.EXAMINED) and self._wire.is_quiet:
             with suppress(Broken, Garbage, Refused):
                 await self._ask(say.LOGOUT, wait_s=LOGOUT_S_MAX)

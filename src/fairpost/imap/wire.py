@@ -80,7 +80,7 @@ class Wire:
         return self._current_tag.encode() + b" " + first + b"\r\n"
 
     def go_on(self) -> bytes:
-        """Returns the next piece of the command, for which the server has asked. Raises Garbage if no piece is left."""
+        """Returns the next piece of the command, which the server has asked for. Raises Garbage if no piece is left."""
         if not self._pieces:
             raise Garbage("the server asked for more data than the command contains")
         return self._pieces.pop(0) + b"\r\n"
@@ -132,7 +132,7 @@ class Wire:
 
     def _continued(self) -> None:
         if self._asked is None:
-            raise Garbage("the server asked for more data although no command was in progress")
+            raise Garbage("the server asked for more data, but no command was in progress")
         if self._asked.name == "IDLE" and self.state is State.EXAMINED:
             self.state = State.IDLE
 

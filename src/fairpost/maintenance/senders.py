@@ -21,7 +21,7 @@ from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5  # a burst is noticed within this time, plus the time that accounts take to write their outcomes
 WORKSPACE_EVERY = timedelta(seconds=5)
-TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, one e-mail per minute reports them
+TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, they are reported in one e-mail per minute
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
@@ -44,7 +44,7 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: dict[SenderId, datetime | None] = {}  # to check again: another process had locked them
+        self._later: dict[SenderId, datetime | None] = {}  # to be checked again: another process had locked them
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.25
 LEASE_S = 60.0
-RUN_S_MAX = 10.0  # after this, other endpoints get a turn if all slots are taken
+RUN_S_MAX = 10.0  # after this long, other endpoints get a turn if all slots are taken
 PLACES = 128
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
@@ -102,7 +102,7 @@ class WebhookWatch:
         return len(self._running) < PLACES and len(taken) > 0
 
     async def settle(self) -> None:
-        """Wait until all endpoints in progress are done. Only for tests and benchmarks."""
+        """Wait until all endpoints in progress are done. For tests and benchmarks only."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
             await asyncio.sleep(0)

@@ -21,15 +21,15 @@ def check_parts(reading: Reading) -> Iterator[Finding]:
     )
     match text, html:
         case ((None | 0), (None | 0)):
-            yield bad("parts", "The e-mail has no content, neither text nor HTML. Add some.")
+            yield bad("parts", "The e-mail has neither text nor HTML. Add some content.")
         case None, _:
             yield note(
                 "parts", "The e-mail has only HTML, but some people and filters read the text part. Add a text part."
             )
         case 0, int():
-            yield note("parts", "The text part is empty. Give it the same content as the HTML.")
+            yield note("parts", "The text part is empty. Give it the same content as the HTML part.")
         case _, None:
-            yield good("parts", "The e-mail has only text, which every mail program can show.")
+            yield good("parts", "The e-mail has only a text part, which every mail program can show.")
         case _:
             yield good("parts", "The e-mail has both text and HTML.")
     sizes = f"The text is {text or 0:,} bytes, the HTML {html or 0:,} bytes."

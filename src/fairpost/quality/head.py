@@ -8,7 +8,7 @@ from fairpost.quality.findings import SHOWN_CHARS_MAX, Finding, bad, count, cut,
 from fairpost.quality.reading import Reading
 
 SUBJECT_CHARS_MAX = 78
-LINE_BYTES_MAX = 998  # RFC 5321, without the line end
+LINE_BYTES_MAX = 998  # RFC 5321, not counting the line ending
 
 _DOMAIN = re.compile(r"\[[^\[\]\s]+\]|[\w-][\w.-]*")
 _MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")

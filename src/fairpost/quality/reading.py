@@ -27,7 +27,7 @@ FILENAME_CHARS_MAX = 500
 PARTS_MAX = 1_000
 SEARCH_CHARS_MAX = 20_000  # for ten thousand messages, this takes a few hundred megabytes at worst
 
-# Python codecs that no mail uses, and those that give no information.
+# Python codecs that no mail uses, and those that convey no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # a character that PostgreSQL cannot store
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)

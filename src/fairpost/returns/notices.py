@@ -106,7 +106,7 @@ def read_notice(mail: Mail) -> Notice:
 
 
 def _cut(text: str) -> int:
-    """Returns where the returned message begins. A separator at the start of a notice is ignored."""
+    """Returns where the returned message begins. A separator at the very start of a notice is ignored."""
     marks = [
         match.start() for pattern in (_PARTING, _HEADER_LINE) if (match := pattern.search(text, min(len(text), 40)))
     ]
@@ -154,7 +154,7 @@ def is_from_daemon(mail: Mail) -> bool:
 
 
 def sounds_like_report(mail: Mail, notice: Notice) -> bool:
-    """Returns whether a message is about undelivered mail, judging by its sender, its subject, its text, and whether it
+    """Returns whether a message is about undelivered mail, judging by its sender, subject and text, and by whether it
     returns a message.
     """
     headers = mail.headers

@@ -96,7 +96,7 @@ def _is_list(headers: Headers) -> bool:
 
 
 def _is_for_many(headers: Headers) -> bool:
-    """Returns whether this is a program's own mail, such as a notification, rather than an answer on behalf of a
+    """Returns whether this is a program's own mail, such as a notification, and not an answer on behalf of a
     person.
     """
     return _is_list(headers) or bool(_OF_PROGRAMS.search(headers["from"]))
@@ -111,8 +111,8 @@ def token_of_request(mail: Mail) -> str | None:
 
 
 def wants_out(mail: Mail) -> bool:
-    """Returns whether a person asks not to receive any more mail, in a short text or in the subject of an empty
-    message.
+    """Returns whether a person asks not to receive any more mail, in a short message or in the subject of an empty
+    one.
     """
     text = own_text(mail)
     subject = re.sub(r"^(?:\s*\w{1,4}\s*:)+", "", mail.headers.decoded("subject")).strip()

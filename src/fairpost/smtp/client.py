@@ -25,7 +25,7 @@ from fairpost.smtp.wire import QUIT, STARTTLS, Answer, Command, State, Wire, hel
 if TYPE_CHECKING:
     import ssl
 
-CHUNK_BYTES = 65_536  # a message of up to this size is sent in one write, including the final dot
+CHUNK_BYTES = 65_536  # a message up to this size is sent in a single write, including the final dot
 
 
 def patience(timeouts: Timeouts) -> dict[Step, float]:
@@ -124,7 +124,7 @@ class Pipe(asyncio.Protocol):
             )
 
     def _set_alarm(self) -> None:
-        """Uses one timer for many waits, because a timer for each wait would cost more than a late check."""
+        """Uses one timer for many waits, because a timer for each wait would cost more than checking late."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = self._loop.call_at(self._until, self._ring)
@@ -214,10 +214,10 @@ class Connection:
             return replace(talk.broken(str(error)), is_silent=is_silent), talk.is_unheard and not is_silent
         finally:
             if not self._is_in_step:
-                self._pipe.abort("the connection was abandoned in the middle of a message")
+                self._pipe.abort("the connection was abandoned in mid-message")
 
     async def quit(self) -> None:
-        """Sends QUIT if possible, and closes the connection."""
+        """Sends QUIT if possible and closes the connection."""
         if self.is_usable:
             with suppress(Broken, Garbage):
                 await self._ask(QUIT)

@@ -7,7 +7,7 @@ from fairpost.model.report import Reply
 
 LINE_BYTES_MAX = 2_048  # RFC 5321 requires 512; some servers send more
 REPLY_BYTES_MAX = 32_768  # enough for an EHLO reply, which is a few KB at most
-UNREAD_BYTES_MAX = 65_536  # twice the replies to a pipelined group of 50 recipients
+UNREAD_BYTES_MAX = 65_536  # twice the size of the replies to a pipelined group of 50 recipients
 
 _LINE = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?", re.DOTALL)
 _UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127), "\ufffd")

@@ -169,7 +169,7 @@ class Transaction:
             reached=reached,
             step=step,
             reply=reply,
-            # if the sender was refused, replies about the recipients are meaningless
+            # if the sender was refused, replies about recipients mean nothing
             recipients={} if step is MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
             error=error,
             message_id=self._message.message_id,

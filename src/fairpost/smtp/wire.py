@@ -90,7 +90,7 @@ class Wire:
     def say(self, *commands: Command) -> bytes:
         """Returns the bytes of these commands. Several commands are allowed only if the server offers PIPELINING.
 
-        Raises Garbage if the server has already sent something, because this would be mistaken for the answer to these
+        Raises Garbage if the server has already sent something, which would be mistaken for the answer to these
         commands.
         """
         steps = [command.step for command in commands]
