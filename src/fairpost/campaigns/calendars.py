@@ -13,7 +13,8 @@ TRIES_MAX = 20
 
 
 async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now: datetime) -> None:
-    """Stores a schedule. It takes effect at once for all of the workspace's campaign e-mails, even queued ones.
+    """Stores a schedule. It takes effect at once for all of the workspace's campaign e-mails, including those already
+    queued.
 
     Raises Refusal.
     """
@@ -26,7 +27,7 @@ async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now:
 
 
 async def lay(store: Store, workspace: str, *, now: datetime) -> None:
-    """Computes and stores the calendar. Starts again if the schedule is changed concurrently."""
+    """Computes and stores the calendar. Starts over if the schedule is changed concurrently."""
     for _ in range(TRIES_MAX):
         stored = await schedules.schedule_of(store, workspace)
         if not stored.is_stored:
@@ -36,7 +37,7 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
             await schedules.begin_ramp_up(store, workspace, today)
             continue
         until = now + HORIZON
-        # An unknown time zone is replaced by the workspace's own.
+        # An unknown time zone is replaced with the workspace's own.
         zones = {"": None, **{zone: zone if is_zone(zone) else None for zone in stored.zones}}
         has_quota = stored.schedule.quota.daily_max is not None
         is_laid = await schedules.materialize_calendar(

@@ -1,4 +1,4 @@
-"""The changes that a file would make: field by field, and line by line in long texts."""
+"""The changes that a file would make: field by field, and line by line for long text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ Facts = dict[str, str | None]  # values by field, as text; None if absent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The change of a field. A value is None if the field is absent."""
+    """A change to a field. A value is None if the field is absent."""
 
     field: str  # such as "step 2 text"
     before: str | None
@@ -35,7 +35,7 @@ class Change:
 
 
 def diff(before: CampaignFile | None, after: CampaignFile) -> tuple[Change, ...]:
-    """Compares two files. Equivalent values are not reported as a change.
+    """Compares two files. Equivalent values are not reported as changes.
 
     A file without a schedule leaves the workspace's schedule unchanged.
     """
@@ -61,7 +61,7 @@ def in_lines(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Splits a text into lines. An existing text has at least one line, and a final line feed adds an empty line."""
+    """Splits text into lines. Text that is present has at least one line, and a final line feed adds an empty line."""
     return [] if text is None else text.split("\n")
 
 

@@ -1,4 +1,4 @@
-"""A campaign as a TOML file, which can be kept under version control: the keys of the file, and the checks of their
+"""A campaign as a TOML file, which can be kept under version control: the file's keys and the checks of their
 values.
 
 Only the file itself and the template files that it names are checked here. Other modules check whether its lists,
@@ -31,7 +31,7 @@ T = TypeVar("T")
 FILE_BYTES_MAX = 16_777_216
 STEPS_MAX = 100
 KEY_CHARS_MAX = 100
-UNKNOWN_TOLD_MAX = 20  # unknown keys reported per table: an unrelated file may have thousands
+UNKNOWN_TOLD_MAX = 20  # number of unknown keys reported per table: an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
 KEYS: dict[str, tuple[str, ...]] = {  # allowed keys by table; the first table is the file itself
@@ -54,7 +54,7 @@ IN_THE_FILE = {"daily_max": "quota", "ramp_up_days": "ramp_up (days)", "ramp_up_
 class FileStep:
     """A step, with its content or the name of a stored template.
 
-    Without `own_subject`, a follow-up uses the first step's subject. If `content` is set, its subject is then empty.
+    Without `own_subject`, a follow-up uses the first step's subject, and the subject of any `content` is empty.
     """
 
     delay_s: int = 0
@@ -81,7 +81,7 @@ class CampaignFile:
 
 
 class BadCampaignFile(FairpostError):
-    """Contains all problems of a file. Each problem names its place in the file, the rule, and the invalid value."""
+    """Contains all problems in a file. Each problem names its place in the file, the rule, and the invalid value."""
 
     def __init__(self, where: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join(f"{where}: {problem}" for problem in problems))

@@ -1,4 +1,4 @@
-"""The input of a campaign's forecast, the forecast at launch, and the actual progress."""
+"""The input for a campaign's forecast, the forecast at launch, and the actual progress."""
 
 import asyncio
 from contextlib import suppress
@@ -37,8 +37,8 @@ SECONDS_MAX = 10.0  # time limit for computing a stored forecast: a ten-year pla
 class Question:
     plan: Plan
     senders: list[Sender]
-    not_counted: int  # follow-ups whose accounts cannot send, so it is unknown when they will be sent
-    gives_up_at: datetime | None  # when the first of these e-mails fail, unless their account is resumed
+    not_counted: int  # follow-ups to be sent at an unknown time, because their accounts cannot send
+    gives_up_at: datetime | None  # when the first of these e-mails fails, unless its account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
@@ -92,7 +92,7 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
     """Stores the forecast once, at launch. If it cannot be computed, the reason is stored instead, and the launch
     continues.
     """
-    with suppress(*DRIVER_ERRORS):  # an engine stores the forecast later
+    with suppress(*DRIVER_ERRORS):  # an engine will store the forecast later
         written = await _forecast_in_writing(store, campaign, now=now, sent=0)
         failpoint("before_forecast")
         await campaigns.keep_forecast(store, campaign, written)

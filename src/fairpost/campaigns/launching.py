@@ -43,7 +43,7 @@ class SchedulingResult:
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
     warnings: list[Reason] = field(default_factory=list)
-    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or if the time ran out
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or time ran out
 
 
 async def launch(
@@ -77,7 +77,7 @@ async def set_going(
 
 
 async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int:
-    """Restarts scheduling at the first prospect, to include prospects that were added to the lists after the launch.
+    """Restarts scheduling from the first prospect, to include prospects that were added to the lists after the launch.
     Call `schedule` next.
 
     Returns the number of existing e-mails. Raises Refusal if the campaign is not running.
@@ -114,7 +114,7 @@ async def schedule(
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()
-    # Small batches, so that the time limit is checked often.
+    # The batches are small, so the time limit is checked often.
     most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled
@@ -138,7 +138,7 @@ async def schedule(
 
 
 def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about properties of the campaign for which receivers may reject its e-mails."""
+    """Returns warnings about properties of the campaign that may cause receivers to reject its e-mails."""
     warnings = []
     if base_of(public_url) is None:
         warnings.append(Reason("campaign.no_unsubscribe_link", name=campaign.name))

@@ -1,7 +1,7 @@
-"""Text formats of delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
+"""Text formats for delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
 Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. Parsing a
-formatted value gives the same value again. policy/ decides whether days, hours and quotas are consistent.
+formatted value returns the same value. policy/ decides whether days, hours and quotas are consistent.
 """
 
 import re
@@ -13,7 +13,7 @@ from fairpost.model.campaign import Gap
 from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
-RampUp = tuple[int, tuple[int, ...]]  # either the number of days for even growth, or the percentage of each day
+RampUp = tuple[int, tuple[int, ...]]  # either the number of days for even growth, or the percentage for each day
 Hours = tuple[time, time]
 
 DURATION_S_MAX = 366 * 86_400
@@ -101,7 +101,7 @@ def gap(text: str) -> Gap | None:
     if least > most:
         raise ValueError(f"must have the smaller number first, got {shown(text)}")
     if most > GAP_S_MAX:
-        raise ValueError(f"must be at most {GAP_S_MAX} seconds, which is a day, got {shown(text)}")
+        raise ValueError(f"must be at most {GAP_S_MAX} seconds, which is one day, got {shown(text)}")
     return Gap(min_s=least, max_s=most) if most else None
 
 
@@ -116,7 +116,7 @@ def gap_in_words(pause: Gap | None) -> str:
 def ramp_up(text: str) -> RampUp:
     """Parses a ramp-up.
 
-    `10d` grows evenly over ten days. `10%,20%,50%` gives the share of each day. `yes` is the default ramp-up. `none`
+    `10d` grows evenly over ten days. `10%,20%,50%` gives the share for each day. `yes` is the default ramp-up. `none`
     means no ramp-up.
     """
     tidy = _tidy(text)
@@ -147,7 +147,7 @@ def shown(text: str) -> str:
 
 def _tidy(text: str) -> str:
     if len(text) > CHARS_MAX:
-        raise ValueError(f"must have at most {CHARS_MAX:,} characters, got {len(text):,}")
+        raise ValueError(f"must be at most {CHARS_MAX:,} characters long, got {len(text):,}")
     return " ".join(text.lower().split())
 
 

@@ -1,4 +1,4 @@
-"""Shows one e-mail of a campaign as one prospect would receive it, before it is sent."""
+"""Shows a campaign e-mail as a prospect would receive it, before it is sent."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -34,9 +34,9 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and passed checks
+    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that passed
     is_subject_inherited: bool = False  # inherited from the first step
-    leaves_thread: bool = False  # leaves the thread in Gmail, because its subject differs
+    leaves_thread: bool = False  # leaves the thread in Gmail because its subject differs
 
 
 async def preview(
@@ -71,8 +71,8 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns a test e-mail for the queue. It has the same content, but is sent to another address, immediately,
-    through the same accounts.
+    """Returns a test e-mail for the queue. It has the same content but is sent immediately, to another address, through
+    the same accounts.
 
     It does not count as a step of the campaign.
     """

@@ -1,4 +1,4 @@
-"""Reads text files from any editor. If a file is not text, raises ValueError with the problem."""
+"""Reads text files written by any editor. Raises ValueError with the problem if a file is not text."""
 
 import codecs
 from pathlib import Path
@@ -31,12 +31,12 @@ def text_of(path: Path, bytes_max: int) -> str:
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     if len(data) > bytes_max:
-        raise ValueError(f"is too long: it must have at most {bytes_max:,} bytes")
+        raise ValueError(f"is too large: the limit is {bytes_max:,} bytes")
     return _decoded(data)
 
 
 def _require_file(path: Path) -> None:
-    """Raises ValueError for anything but a file. Reading a pipe, for example, would block."""
+    """Raises ValueError for anything other than a file. Reading a pipe, for example, would block."""
     begins = "paths are relative to the campaign file"
     try:
         if not S_ISREG(path.stat().st_mode):

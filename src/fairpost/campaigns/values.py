@@ -21,7 +21,7 @@ LISTS_MAX = 100
 HOLIDAYS_MAX = 1_000
 WHOLE_MAX = 1_000_000_000  # a larger number is certainly a typo
 LINE_CHARS_MAX = 200
-YEARS = range(1970, 2200)  # the same limit as for e-mails
+YEARS = range(1970, 2200)  # same limit as for e-mails
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -42,7 +42,7 @@ def text(value: Any, like: str = "Hello") -> str:
 def filled(value: Any) -> str:
     given = text(value)
     if not given.strip():
-        raise ValueError("must not be empty: add a value, or remove it")
+        raise ValueError("must not be empty: add a value or remove it")
     return given
 
 
@@ -63,7 +63,7 @@ def name(value: Any) -> str:
 def workspace(value: Any) -> str:
     given = line(value)
     if given in ("", "*"):
-        raise ValueError(f"must be one workspace name, got {shown(given)}")
+        raise ValueError(f"must be a single workspace name, got {shown(given)}")
     return given
 
 
@@ -125,7 +125,7 @@ def pool(value: Any) -> str:
 
 def only_list(value: Any) -> tuple[str, ...]:
     if isinstance(value, list):
-        raise ValueError(f"must be one name, got {said(value)}: for several lists, write lists = …")
+        raise ValueError(f"must be a single name, got {said(value)}: for several lists, write lists = …")
     return (name(value),)
 
 
@@ -215,7 +215,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def said(value: Any) -> str:
-    """Returns the value as it is written in the file. For a list or table, returns only the type."""
+    """Returns the value as it is written in the file. For a list or table, returns only its type."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Writes a campaign to a file. Reading this file gives the same campaign."""
+"""Writes a campaign to a file. Reading the file back returns the same campaign."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _ESCAPED_IN_LINES = re.compile(r'[\x00-\x08\x0b-\x1f\x7f\\]|(?<="")"|"\Z')
 def to_toml(campaign: CampaignFile) -> str:
     """Returns the campaign as TOML, with its templates inline.
 
-    A window that ends when it begins is written as a whole day.
+    A window whose start and end are equal is written as a whole day.
     """
     blocks = [_top(campaign)]
     if campaign.schedule is not None:

@@ -2,8 +2,8 @@
 
 A `Fragment` is one `<svg>` element for a page; `document` puts one or more into a file. A fragment has no script, style
 or id, only classes, so it works under the strictest content security policy and can appear twice on a page.
-`stylesheet()` has the light and dark colours of both. A page serves it, and a file contains it. A chart scales to its
-container, and its text is readable at a width of 360 pixels. Its `<desc>` describes the chart for screen readers.
+`stylesheet()` has the light and dark colours for both: a page serves it, and a file includes it. A chart scales to its
+container and stays readable at a width of 360 pixels. Its `<desc>` describes the chart for screen readers.
 
 The classes:
 
@@ -14,9 +14,10 @@ The classes:
 - `fc-axis` is an axis, `fc-grid` the grid, `fc-mark` a named vertical line, `fc-words` its name;
 - `fc-line` is a line, `fc-dash` a dashed line, `fc-area` the area under a line, `fc-band` the area between two lines,
   `fc-dot` a point, `fc-bar` a bar or column, `fc-dense` a bar or column that is one of very many;
-- `fc-hit` has a tooltip, and is visible only under the pointer;
+- `fc-hit` has a tooltip and is visible only under the pointer;
 - `fc-1` … `fc-8`, `fc-good`, `fc-bad`, `fc-warn`, `fc-forecast`, `fc-quiet` set the colour. Each colour is also a
-  property, `--fc-colour-1` …, like `--fc-ink`, `--fc-faint`, `--fc-rule` and `--fc-paper`. A page may set all of these.
+  property (`--fc-colour-1` …), like `--fc-ink`, `--fc-faint`, `--fc-rule` and `--fc-paper`. A page may set all of
+  these.
 """
 
 from fairpost.charts.axes import Axis, Unit

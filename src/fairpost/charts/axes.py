@@ -22,7 +22,7 @@ MOMENTS = (datetime(1, 1, 3, tzinfo=UTC).timestamp(), datetime(9998, 1, 1, tzinf
 
 class Unit(StrEnum):
     NUMBER = "number"
-    COUNT = "count"  # all ticks are whole numbers
+    COUNT = "count"  # all ticks are integers
     PERCENT = "percent"  # 0.5 is shown as 50%
     DURATION = "duration"  # in seconds
     MOMENT = "moment"  # in seconds since 1970, as in `datetime.timestamp`
@@ -30,7 +30,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis. The axis always covers the values in `includes`. With `log`, equal ratios have equal distances."""
+    """An axis. It always covers the values in `includes`. With `log`, equal ratios are drawn at equal distances."""
 
     unit: Unit = Unit.NUMBER
     label: str = ""
@@ -121,7 +121,7 @@ def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < max(3, most):
             return _multiples(axis, step, first * step, last * step)
-    raise AssertionError("three ticks enclose any range")
+    raise AssertionError("three ticks can enclose any range")
 
 
 def days_in_words(axis: Axis, low: float, high: float) -> str:

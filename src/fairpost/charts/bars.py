@@ -36,7 +36,7 @@ def bar_chart(
     stacked: bool = True,
     width: float = WIDTH,
 ) -> Fragment:
-    """Draws bars in rows. The number of rows determines the height. If not stacked, each part has its own row."""
+    """Draws bars in rows. The number of rows determines the height. Unless stacked, each part has its own row."""
     if len(bars) > BARS_MAX:
         raise ValueError(f"a chart can show at most {BARS_MAX} bars, got {len(bars)}")
     size = text_size_at(width)
@@ -94,10 +94,10 @@ def bars_over_time(
     drawn = [_columns(columns, n, part, length, around, x_axis, y_axis) for n, part in enumerate(parts)]
     highest = max(range(len(totals)), key=totals.__getitem__)
     about = f"From {x_axis.words(columns[0].begins_at)} to {x_axis.words(columns[-1].begins_at + length)}. "
-    about += f"Most: {y_axis.words(totals[highest])} ({x_axis.words(columns[highest].begins_at)})."
+    about += f"Maximum: {y_axis.words(totals[highest])} ({x_axis.words(columns[highest].begins_at)})."
     if y_axis.unit is not Unit.PERCENT:
         sums = [sum(column.values[n] for column in columns) for n in range(len(parts))]
-        about += f" Together: {_values_in_words(sums, parts, y_axis)}."
+        about += f" Total: {_values_in_words(sums, parts, y_axis)}."
     return around.fragment(label, about, "".join(drawn))
 
 

@@ -8,7 +8,7 @@ from fairpost.charts.frame import text_at
 from fairpost.charts.shapes import Fragment
 from fairpost.charts.text import escaped, pixels, shortened, wrapped
 
-PANEL_WIDTH_MIN = 360  # in pixels: on a narrower screen, the panel scrolls sideways instead of becoming unreadable
+PANEL_WIDTH_MIN = 360  # in pixels: on narrower screens, the panel scrolls sideways so it stays readable
 MARGIN = 24.0
 
 

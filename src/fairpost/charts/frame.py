@@ -28,7 +28,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The area to draw in, with everything that is already drawn around it."""
+    """The area to draw in, along with everything already drawn around it."""
 
     x: Scale
     y: Scale
@@ -160,7 +160,7 @@ def _y_ticks(ticks: Sequence[Tick], y: Scale, x: Scale, size: float) -> str:
 
 
 def _marks(marks: Sequence[Mark], x: Scale, y: Scale, size: float) -> str:
-    """Draws marks. Overlapping names are placed below each other. If there are too many, only tooltips show names."""
+    """Draws marks. Overlapping names are placed one below the other. If there are too many, tooltips show the names."""
     lines, said = [], []
     ends = [x.start] * MARK_ROWS_MAX
     for mark in sorted(marks, key=lambda mark: mark.at):

@@ -61,7 +61,7 @@ def line_chart(
 def sparkline(
     points: Points, *, label: str, axis: Axis | None = None, tint: Tint = 1, width: float = 120, height: float = 28
 ) -> Fragment:
-    """Draws a line as small as a word. `axis` defines only the format of values and which values are included."""
+    """Draws a line the size of a word. `axis` defines only the format of values and which values are included."""
     axis = axis or Axis()
     points = checked_points(points)
     if not points:
@@ -164,4 +164,4 @@ def _about(lines: Sequence[tuple[Series, Points]], band: Band | None, x_axis: Ax
 def _in_words(name: str, points: Points, axis: Axis) -> str:
     values = [value for _, value in points]
     least, most, last = (axis.words(value) for value in (min(values), max(values), values[-1]))
-    return f"{name}{': ' if name else ''}at least {least}, at most {most}, at last {last}."
+    return f"{name}{': ' if name else ''}minimum {least}, maximum {most}, last {last}."

@@ -1,4 +1,4 @@
-"""The inputs of charts, and the fragment that callers get."""
+"""The inputs of charts, and the fragment that is returned to callers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ NOTHING = "No data yet"
 
 class Kind(StrEnum):
     LINE = "line"
-    STEP = "step"  # each value stays until the next one
-    AREA = "area"  # a line with the area down to zero filled
+    STEP = "step"  # each value holds until the next one
+    AREA = "area"  # a line, with the area below it filled down to zero
     DOTS = "dots"  # points that are not connected
 
 
@@ -53,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of which every bar has one value."""
+    """A part, for which every bar has one value."""
 
     name: str
     tint: Tint = 1
@@ -63,7 +63,7 @@ class Part:
 class Bar:
     name: str
     values: Sequence[float]
-    tint: Tint | None = None  # the colour of all its parts, instead of their own colours
+    tint: Tint | None = None  # the colour for all its parts, which overrides their own colours
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def shortened(text: str, size: float, width: float) -> str:
-    """Returns the beginning of the text that fits, or all of it."""
+    """Returns as much of the text, from the beginning, as fits."""
     if text_width(text, size) <= width:
         return text
     room = width - text_width("…", size)
@@ -28,7 +28,7 @@ def shortened(text: str, size: float, width: float) -> str:
         room -= size * _em(char)
         if room < 0:
             return f"{text[:end].rstrip()}…"
-    raise AssertionError("a text that is too wide must be cut somewhere")
+    raise AssertionError("text that is too wide must be cut somewhere")
 
 
 def wrapped(text: str, size: float, width: float) -> list[str]:

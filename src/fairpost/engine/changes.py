@@ -1,4 +1,4 @@
-"""Log the accounts that have stopped, or can send again, since the last check.
+"""Log the accounts that have stopped or become able to send again since the last check.
 
 An engine logs the accounts that it drives or used to drive, and the accounts that no engine drives.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class AccountChanges:
     def __init__(self, engine: str) -> None:
         self._engine = engine
-        self._codes: dict[AccountId, str | None] = {}  # why the account is stopped, or None if it is not stopped
+        self._codes: dict[AccountId, str | None] = {}  # why the account is stopped, or None if it is not
         self._others: set[AccountId] = set()  # accounts driven by other engines at the last check
 
     def seen(self, accounts: Sequence[AccountRuntime]) -> Iterator[Reason]:

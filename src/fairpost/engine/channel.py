@@ -25,7 +25,7 @@ class Lines:
 
     def feed(self, data: bytes) -> list[Message]:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        assert len(self._rest) <= LINE_BYTES_MAX, "a message without an end"
+        assert len(self._rest) <= LINE_BYTES_MAX, "an unterminated message"
         return [json.loads(line) for line in lines]
 
 

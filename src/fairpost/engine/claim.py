@@ -1,9 +1,9 @@
 """E-mails that the account has claimed but not begun.
 
 They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
-longer hold. An e-mail that does not begin soon is given back, so that other accounts in the pool may send it. An e-mail
-is forgotten only after the database has confirmed that it is waiting again. When there is nothing else to do, the
-database is asked about the e-mails that it has not confirmed.
+longer hold. An e-mail that does not begin soon is returned to the queue, so other accounts in the pool can send it. An
+e-mail is forgotten only after the database has confirmed that it is waiting again. When there is nothing else to do,
+the database is asked about e-mails that it has not yet confirmed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Unrenderable
 
-AHEAD_MIN = 6  # an account that may hold fewer e-mails than this claims only when it has none left
+AHEAD_MIN = 6  # accounts allowed fewer e-mails than this do not claim until they have none left
 
 
 class Batch:
@@ -43,7 +43,7 @@ class Batch:
         self._emails: deque[Outgoing] = deque()
         self._unsendable: dict[EmailId, Reason] = {}  # why the recipient's fields do not fit the template
         self._low = 0  # when this many are left, more are claimed ahead; 0: never
-        self._may_hold_more = False  # e-mails unknown here, because the answer to a claim was lost
+        self._may_hold_more = False  # e-mails unknown here, because the response to a claim was lost
         self._giving_back: set[asyncio.Task[None]] = set()
         self._missed: set[EmailId] = set()  # locked when their turn came; may still be held
 
@@ -115,8 +115,8 @@ class Batch:
         return most - len(self._emails) if most >= AHEAD_MIN and is_low and not self._may_hold_more else 0
 
     def take_ahead(self, emails: Iterable[Outgoing], *, keep: bool) -> None:
-        """Take e-mails claimed ahead. If `keep` is False, the account has stopped sending, and the e-mails are given
-        back.
+        """Take e-mails claimed ahead. If `keep` is False, the account has stopped sending, and the e-mails are returned
+        to the queue.
         """
         self._take(emails)
         if not keep:
@@ -125,13 +125,13 @@ class Batch:
             task.add_done_callback(self._gave_back)
 
     def _gave_back(self, task: "asyncio.Task[None]") -> None:
-        """Finish giving e-mails back. If this failed, the database is asked about the e-mails later."""
+        """Finish returning e-mails to the queue. If this fails, the database is asked about them later."""
         self._giving_back.discard(task)
         if not task.cancelled():
             task.exception()
 
     async def end_ahead(self) -> None:
-        """Wait until nothing is being claimed ahead or given back: an account at rest must not hold e-mails that others
+        """Wait until nothing is being claimed ahead or returned: an account at rest must not hold e-mails that others
         could send.
         """
         await self._claims.await_supply(self._lease.now_held.account_id)
@@ -192,7 +192,7 @@ class Batch:
         failpoint("after_give_back")
 
     async def give_back_all(self, *emails: Outgoing) -> None:
-        """Give back all claimed e-mails, and `emails`, which are no longer in the batch."""
+        """Return to the queue all claimed e-mails and `emails`, which are no longer in the batch."""
         await self.give_back(*emails, *self._emails)
 
     async def give_rest_back(self) -> None:
@@ -200,7 +200,7 @@ class Batch:
             await self.give_back(*self._emails)
 
     async def give_back_with(self, email: Outgoing, is_like_it: Callable[[Outgoing], bool]) -> None:
-        """Give back this e-mail, which is no longer in the batch, and all others for which the same is true."""
+        """Return to the queue this e-mail, which is no longer in the batch, and all e-mails that are like it."""
         await self.give_back(email, *filter(is_like_it, self._emails))
 
     def drop(self) -> None:

@@ -1,9 +1,9 @@
 """Claim e-mails once for all accounts of a process that need some now or soon.
 
 Each pool has one claim in progress at a time, and requests that arrive in the meantime share the next claim. Working
-accounts that have few e-mails left get more from the same claim, so that they need not stop. An account that cannot
-share a claim (because senders are blocked on it, mail is pinned to it, and so on) claims alone. If the database is in
-trouble, every request fails.
+accounts that have few e-mails left get more from the same claim, so they need not stop. An account that cannot
+share a claim (because senders are blocked from using it, mail is pinned to it, and so on) claims alone. If the database
+is in trouble, every request fails.
 """
 
 import asyncio
@@ -53,9 +53,9 @@ Ahead = tuple[Member, Lease, int]
 class ClaimGroup:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asked: dict[str, list[Asked]] = {}  # by pool; an entry exists while a claim of the pool is in progress
+        self._asked: dict[str, list[Asked]] = {}  # by pool; an entry exists while a claim for the pool is in progress
         self._tasks: set[asyncio.Task[None]] = set()
-        self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # working accounts, by pool
+        self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # accounts that are working, by pool
         self._supplying: dict[AccountId, asyncio.Future[None]] = {}  # accounts for which a claim ahead is in progress
         self._left_out: set[AccountId] = set()  # a claim ahead had nothing for them: they wait until they run out
 
@@ -150,5 +150,5 @@ class ClaimGroup:
             member.take_ahead(lease, await self._loaded(claim))
 
     async def _loaded(self, claim: Claim) -> list[Outgoing]:
-        """Load the e-mails of each account separately: hundreds at once would block the event loop."""
+        """Load each account's e-mails separately: hundreds at once would block the event loop."""
         return await self._store.load(claim.ids) if claim.ids else []

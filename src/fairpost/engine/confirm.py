@@ -29,7 +29,7 @@ class KnownServer:
         self._outage = Outage(log)
         self._is_away = False
         self._back_s = float("-inf")  # when the server started to respond again
-        self._said: Reason | None = None  # the last message logged about the server
+        self._said: Reason | None = None  # the last message that was logged about the server
         self._is_fresh = False  # the server is confirmed, but its accounts are not checked yet
         self.is_confirmed = False  # confirmed by this engine since the last trouble
 

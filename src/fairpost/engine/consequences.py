@@ -70,7 +70,7 @@ class Consequences:
                 assert_never(consequence)
 
     async def rest(self, rest: Rest) -> None:
-        """Rest, and give back the claimed e-mails for other accounts in the pool."""
+        """Rest, and return the claimed e-mails so other accounts in the pool can send them."""
         await self._batch.give_back_all()
         self._pace.rest(rest)
         await self._store.rest(self._lease.now_held, rest)

@@ -67,7 +67,7 @@ class Doubts:
 async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
     """Apply the policies of e-mails in doubt, unless the provider can be asked or the mailbox is yet to be searched.
 
-    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or without attempts left, it needs a
+    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or if no attempts are left, it needs a
     manual decision.
     """
     waited = await store.doubts_to_resend(account_id)
@@ -123,12 +123,12 @@ async def _send_after_all(
         return False
     if report.reply is not None and 200 <= report.reply.code < 300:
         await store.resolve(email.id, "sent", by="the provider", report=report)
-    else:  # refused: the e-mail was never sent, and starts again
+    else:  # refused: the e-mail was never sent, so it starts over
         due_at = report.retry_at or clock.now()
         await store.resolve(email.id, "resend", by="the provider", due_at=due_at, report=report)
     return True
 
 
 def without(email: Outgoing, skip: tuple[str, ...]) -> Outgoing:
-    """Return the e-mail without recipients who must no longer receive it."""
+    """Return the e-mail without the recipients who must no longer receive it."""
     return replace(email, envelope=tuple(a for a in email.envelope if a not in skip)) if skip else email

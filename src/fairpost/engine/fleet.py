@@ -1,8 +1,8 @@
 """The worker processes of an engine: starting them, giving them accounts, handling their messages, and killing them if
 they hang.
 
-Tracks which accounts they drive, which of those are idle, and the dead workers that are not recorded in the database
-yet. The orchestrator makes all decisions about accounts, and queries the database; this module does neither.
+Tracks which accounts they drive, which of those are idle, and the dead workers that have not been recorded in the
+database yet. The orchestrator makes all decisions about accounts and queries the database; this module does neither.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = 10  # e-mails sent alone before an account whose shared process died may share a process again
+SUSPECT_EMAILS = 10  # e-mails that an account sends alone, after its shared process died, before it may share one again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
 # Exit codes that are no account's fault: a normal end, an end on request, or the loss of its orchestrator.
@@ -70,8 +70,8 @@ class Fleet:
     ) -> None:
         """Create the fleet.
 
-        `on_news` is called when the orchestrator should check. `is_excused` returns whether no account is to blame for
-        a death at this moment.
+        `on_news` is called when the orchestrator should check. `is_excused` returns whether a death at this moment is
+        no account's fault.
         """
         self._supervisor = supervisor
         self._options = options
@@ -82,7 +82,7 @@ class Fleet:
         self._lines = Lines()
         self._fds: list[int] = []
         self._workers: dict[int, WorkerHandle] = {}  # workers by pid
-        self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts for processes that are being forked
+        self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts whose processes are being forked
         self._suspects: set[AccountId] = set()  # accounts whose shared process has died
         self._at_rest: set[AccountId] = set()  # accounts that are idle and can send at once
         self._epochs: dict[AccountId, Epoch] = {}  # epochs of the leases that this engine's workers hold
@@ -104,7 +104,7 @@ class Fleet:
         return not (self._workers or self._asked)
 
     def barred(self) -> set[AccountId]:
-        """Return the accounts that must not be started at this moment."""
+        """Return the accounts that must not be started right now."""
         now_s = clock.monotonic()
         return self._held_up | {id_ for id_, (_, until_s) in self._put_off_until_s.items() if now_s < until_s}
 
@@ -113,7 +113,7 @@ class Fleet:
     def start(self, account: Account) -> None:
         """Start the account in a process that has room, or in a new process.
 
-        If the maximum number of processes is reached, do nothing: the next check asks again.
+        If the maximum number of processes is reached, do nothing: the next check tries again.
         """
         running = [(worker.place, worker.accounts) for worker in self._workers.values() if not worker.is_finishing]
         places = [place for place, _ in running + self._asked]
@@ -228,7 +228,7 @@ class Fleet:
             case {"account": int(id_), "idle": bool(is_idle), "until": until}:
                 was_idle, self.ours[AccountId(id_)] = self.ours.get(AccountId(id_)), is_idle
                 (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
-                if is_idle and not was_idle:  # otherwise, a worker that is woken for nothing would cause checks forever
+                if is_idle and not was_idle:  # otherwise, a worker woken for nothing would trigger checks forever
                     self._on_news()
             case {"holds": int(id_), "epoch": int(epoch)}:
                 self._epochs[AccountId(id_)] = Epoch(epoch)
@@ -239,7 +239,7 @@ class Fleet:
                 self._ended(worker, AccountId(id_), why, is_fault, more.get("unreleased"))
 
     def _put_off(self, account_id: AccountId) -> None:
-        """Delay the account, because its worker could not reach the database, although this process can.
+        """Delay the account because its worker could not reach the database, although this process can.
 
         Trying again immediately would waste a process.
         """
@@ -261,7 +261,7 @@ class Fleet:
         self._on_news()
 
     def _on_end(self, pid: int) -> None:
-        """Handle the end of a process and the accounts that it had not given back."""
+        """Handle the end of a process and the accounts that it had not released."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
             is_alone = len(worker.accounts) == 1  # if it had several accounts, it is unknown which one caused the death

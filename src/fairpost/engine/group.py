@@ -1,8 +1,8 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
-A step waits briefly until half of the working accounts have asked, and until a commit in progress is done. A step that
-cannot share a commit (because it is not ordinary, locked or poisoned) is taken alone, with the same number. If the
-database is in trouble, every request fails, and each account resumes its lease.
+A step waits briefly for half of the working accounts to ask and for any commit in progress to finish. A step that
+cannot share a commit (because it is not an ordinary step, or is locked or poisoned) is taken alone, with the same
+number. If the database is in trouble, every request fails, and each account resumes its lease.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from fairpost.system.failpoints import failpoint
 TakeSteps = Callable[[Sequence[StepRequest]], Awaitable[list[StepAnswer | None]]]
 Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
 
-STREAMS = 2  # concurrent commits; the second only for two accounts or more
+STREAMS = 2  # concurrent commits; the second one is only for two accounts or more
 TOGETHER_MAX = 64  # steps per commit
 GATHER_S = 0.002  # how long to wait for half of the accounts at work
 AT_WORK_S = 1.0  # an account that took a step within this time is at work

@@ -1,4 +1,4 @@
-"""Notes of the e-mails that each worker is handing over, for the successor of a worker that was killed.
+"""Notes on the e-mails that each worker is handing over, for the successor of a worker that was killed.
 
 A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
 Only the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
@@ -8,7 +8,7 @@ proven, and the e-mail stays in doubt.
 
 A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and holds
 the lock for its whole life; a worker that is merely frozen, slow or without its lease still holds it. A process that
-gets the lock can be sure that no dot will follow. The boot must be the same, too: after a crash of the machine, the
+acquires the lock can be sure that no dot will follow. The boot must be the same, too: after a crash of the machine, the
 disk may have an older page than memory had. The database must be the same as well, because another database uses the
 same numbers.
 
@@ -119,7 +119,7 @@ class Note:
 
 
 class NoNote(Note):
-    """A substitute for notes that cannot be written. An interrupted e-mail is then in doubt."""
+    """A substitute for notes that cannot be written: any interrupted e-mail is in doubt."""
 
     def __init__(self) -> None:
         self.stands = False
@@ -187,7 +187,7 @@ class Handover:
             await clear_doubts(store, self._folders)
 
     def close(self) -> None:
-        """Remove the file, unless it contains notes that other workers have to read."""
+        """Remove the file, unless it contains notes that other workers still have to read."""
         if self._memory is None or self._place is None:
             return
         if not any(note.stands for note, _ in self._notes.values()):
@@ -205,7 +205,7 @@ class Handover:
         self._free.append(at)
 
     def _make(self, folder: Path, place: int, boot: bytes, database: UUID, accounts: int) -> None:
-        """Create the file, and lock it before it has a header, because other processes ignore a file without a header."""
+        """Create the file, and lock it before it has a header: other processes ignore a file without a header."""
         size = HEADER.size + accounts * PAIR_BYTES
         name = f"{os.getpid()}-{token_hex(8)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -214,7 +214,7 @@ class Handover:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(fd).st_nlink:
                 raise FileNotFoundError("a search for dead workers has removed it")
-            os.posix_fallocate(fd, 0, size)  # storing to a page without space on the disk would kill this process
+            os.posix_fallocate(fd, 0, size)  # writing to a page that has no disk space would kill this process
             memory = mmap.mmap(fd, size)
         except BaseException:
             with suppress(OSError):
@@ -240,10 +240,10 @@ def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
 
 
 async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
-    """Read the notes that dead workers of this database left behind, and return how many e-mails were put back.
+    """Read the notes that dead workers of this database left behind, and return how many e-mails were returned.
 
-    Only e-mails that were provably never completed are put back. Files are removed once they are read, and so are files
-    from another boot.
+    Only e-mails that were provably never completed are returned to the queue. Files are removed once they are read, and
+    so are files from another boot.
     """
     boot, database, cut = boot_id(), None, 0
     for folder in folders if boot is not None else ():
@@ -265,8 +265,8 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
 
 
 async def put_back(store: Store, left: Unwritten) -> bool:
-    """Return the e-mail to its retry schedule. The caller must have proof that this attempt was not completed and will
-    not be completed.
+    """Return the e-mail to its retry schedule. The caller must have proof that this attempt was not completed and never
+    will be.
     """
     emails = await store.load([left.email_id])
     if not emails:

@@ -2,8 +2,8 @@
 
 Tracks the epoch and the number of the last step, the deadline on this machine's clock, and how far the database's clock
 is ahead of this one. The deadline counts from just before the last request for the lease. A message is completed only
-if the safety margin before this deadline is not reached yet. Steps are numbered: each has the number after the last
-acknowledged step, which this machine remembers. A lease that was stopped is never renewed.
+if the safety margin before this deadline has not been reached yet. Steps are numbered: each number is one higher
+than that of the last acknowledged step, which this machine records. A lease that was stopped is never renewed.
 """
 
 from datetime import datetime, timedelta

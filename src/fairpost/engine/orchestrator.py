@@ -48,7 +48,7 @@ AFTER_WAKING_S = 0.05
 LOOK_S = 1.0  # default; finds work for which no notification arrived
 LOOK_S_MAX = 2.0  # other engines consider an engine alive if it reported in the last five seconds
 REAP_S = 5.0
-FAULTS_MAX = 10  # deaths in a row, across all engines, without an e-mail sent in between
+FAULTS_MAX = 10  # consecutive deaths, across all engines, without an e-mail sent in between
 FAULT_REST_S_MAX = 60.0
 END_S_MAX = 25.0
 LISTENER_S = 15.0
@@ -125,7 +125,7 @@ class Orchestrator:
                 await asyncio.wait_for(self._news.wait(), left_s)
 
     async def _say_goodbye(self) -> bool:
-        """Deregister this engine. Return whether the database has released what its workers could not give back.
+        """Deregister this engine. Return whether the database has released what its workers could not.
 
         If the engine was asked about the server and has not responded, it leaves the answer to the next engine on this
         machine.
@@ -143,7 +143,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # sends in progress are finished, and no other e-mails begin
+        except Outgrown as error:  # sends in progress finish, and no other e-mails begin
             self._outgrown = error
             self.end()
             return 0.0
@@ -154,7 +154,7 @@ class Orchestrator:
     # ── one check ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def step(self) -> float:
-        """Check once, and return how long to wait for the next check if nothing happens."""
+        """Check once, and return how long to wait before the next check if nothing happens."""
         self._fleet.kill_the_hanging()
         require_known(await self._store.newest_migration())
         if not await self._knows_server():
@@ -270,7 +270,7 @@ class Orchestrator:
             await asyncio.sleep(LOOK_S)
 
     async def _hear_notifications(self, conn: "asyncpg.Connection") -> None:
-        """Check now and then that the connection still works, because no notification may arrive for a long time."""
+        """Check now and then that the connection still works, because there may be no notification for a long time."""
         try:
             lost = asyncio.Event()
             conn.add_termination_listener(lambda _: lost.set())

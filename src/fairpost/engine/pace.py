@@ -16,7 +16,7 @@ from fairpost.model.reason import Reason
 from fairpost.policy.limits import Barrier, Go, NotBefore, admit, batch_size, free_at, refund, widened
 from fairpost.system import chance, clock
 
-SHORT_REST = timedelta(minutes=10)  # a shorter rest does not justify a change of status
+SHORT_REST = timedelta(minutes=10)  # a shorter rest is not worth a change of status
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Pace:
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
         """Return why the account must wait.
 
-        A reached daily limit ends the work, so that the account's status shows it. If its end is near (the oldest send
-        is about to leave the sliding day), the account merely rests.
+        Reaching the daily limit ends the work, so that the account's status shows it. If the limit ends soon (the
+        oldest send is about to leave the sliding day), the account merely rests.
         """
         if why.reason not in (Barrier.DAILY, Barrier.WARM_UP) or why.moment is None:
             return why
@@ -120,7 +120,7 @@ class Pace:
     def learn(self, *, is_whole: bool) -> None:
         """Update how long an e-mail takes.
 
-        Refused messages are faster than accepted messages, so they are no measure of how many can soon be sent.
+        Refused messages are faster than accepted messages, so they do not show how many can soon be sent.
         """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s

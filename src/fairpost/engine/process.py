@@ -30,8 +30,8 @@ from fairpost.store.trouble import is_trouble
 from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
-LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two, and wakes this process
-END_S_MAX = 5.0  # when ending at once, time limit for informing the database
+LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two and wakes this process
+END_S_MAX = 5.0  # time limit for informing the database when ending at once
 CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
 AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are in doubt
 
@@ -40,7 +40,7 @@ AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are
 class WorkerOptions:
     url: str
     owner: str
-    accounts_max: int | None = 1  # maximum accounts per process; None: policy/packing.py decides
+    accounts_max: int | None = 1  # maximum number of accounts per process; None: policy/packing.py decides
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
@@ -86,11 +86,11 @@ class WorkerProcess:
         self._over = asyncio.Event()
 
     async def run(self, sock: socket.socket, lifeline: int) -> None:
-        """Run until the process was asked to finish and drives no account any more, or until its orchestrator is gone."""
+        """Run until the process was told to finish and drives no more accounts, or until its orchestrator is gone."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_reader(lifeline, self._end_at_once)  # it is only readable when the parent is gone
+        loop.add_reader(lifeline, self._end_at_once)  # readable only when the parent is gone
         self._channel = await Channel.over(sock, self._on_message, self._end_at_once)
         beat = asyncio.create_task(self._beat())
         await self._over.wait()

@@ -1,7 +1,7 @@
 """One account, one e-mail at a time: lease, pace, claim, send, settle, as bounded steps.
 
 Each part has its own file, which documents its state and guarantees. This file defines the order in which the parts
-act, and what follows from their answers. The worker handles processes, signals and waiting.
+act, and how their answers are acted on. The worker handles processes, signals and waiting.
 
 If the database is in trouble, a step raises. The parts keep their state, and `take_up` continues from it. An e-mail
 that was sent but not yet settled is settled. An e-mail that was begun but never handed over waits again.
@@ -41,7 +41,7 @@ from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Transport
 
-EMPTY_HANDED = timedelta(seconds=1)  # claimed e-mails are given back before a longer pause
+EMPTY_HANDED = timedelta(seconds=1)  # claimed e-mails are returned before a longer pause
 
 
 class Runner:
@@ -224,7 +224,7 @@ class Runner:
     # ── pace ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _keep_pace(self, until: datetime, *emails: Outgoing) -> Rested:
-        """Give back claimed e-mails during the pause, because other accounts in the pool may be free."""
+        """Return claimed e-mails to the queue for the pause, because other accounts in the pool may be free."""
         if emails or self._batch.first:
             await self._batch.give_back_all(*emails)
         urgent_at = await self._store.next_urgent(self._lease.now_held, before=until)
@@ -298,7 +298,7 @@ class Runner:
         match begun.verdict:
             case "stale":
                 return Rested(Idle.LOST)
-            case "inactive" | "changed":  # the e-mail is given back, so that other accounts in the pool may send it
+            case "inactive" | "changed":  # the e-mail is returned, so other accounts in the pool can send it
                 await self._batch.give_back_all(email)
                 return Rested(Idle.INACTIVE if begun.verdict == "inactive" else Idle.CHANGED)
             case "held":
@@ -324,7 +324,7 @@ class Runner:
             report = await self._sender.send(intent)
         except BaseException:
             if not self._sender.is_granted:
-                self._under_way.intent = intent  # interrupted before the message was complete: `stop` gives it back
+                self._under_way.intent = intent  # interrupted before the message was complete: `stop` returns it
             raise
         outcome = Outcome(intent.email, self._weigh(intent, report), report)
         self._under_way.outcome = outcome

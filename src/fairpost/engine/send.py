@@ -24,7 +24,7 @@ from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import ComposingTransport, DraftingTransport, Evidence, Transport
 
-SLOW_S = 2.0  # if a send takes longer, the other claimed e-mails are given back
+SLOW_S = 2.0  # if a send takes longer, the other claimed e-mails are returned
 
 
 class Sender:
@@ -51,7 +51,7 @@ class Sender:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the current send takes long, so that the account should hold no other e-mails."""
+        """Whether the current send is taking so long that the account should hold no other e-mails."""
         return self._long.is_long
 
     def compose_ahead(self, email: Outgoing) -> None:
@@ -105,7 +105,7 @@ class Sender:
 
 
 class LongSend:
-    """Gives back claimed e-mails and renews the lease during a long send.
+    """Returns claimed e-mails to the queue and renews the lease during a long send.
 
     Short sends cost nothing, because many of them share one timer.
     """
@@ -130,14 +130,14 @@ class LongSend:
         return self._began_s is not None and self._loop.time() >= self._began_s + self._first_s
 
     def end(self) -> None:
-        """Stop giving back e-mails and renewing the lease."""
+        """Stop returning e-mails and renewing the lease."""
         self._began_s = None
         if self._renewing is not None:
             self._renewing.cancel()
             self._renewing = None
 
     async def over(self) -> None:
-        """Wait until the e-mails are given back. If this fails, they are given back later."""
+        """Wait until the e-mails have been returned. If this fails, they are returned later."""
         if self._giving_back is not None:
             giving_back, self._giving_back = self._giving_back, None
             await asyncio.wait([giving_back])

@@ -1,9 +1,9 @@
 """E-mails that have begun but are not yet settled, and the numbered steps that report them to the database.
 
-Tracks at most three things: an e-mail whose begin was requested, one that has begun but is not handed over, and an
-outcome that is not acknowledged. Each is kept until the database has acknowledged it. The handover note is written
-before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so that `TakeStep`
-may put the steps of many accounts into one commit.
+Tracks at most three things: an e-mail whose begin was requested, one that has begun but has not been handed over, and
+an outcome that has not been acknowledged. Each is kept until the database has acknowledged it. The handover note is
+written before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so
+`TakeStep` can put the steps of many accounts into one commit.
 """
 
 from collections.abc import Awaitable, Callable
@@ -67,7 +67,7 @@ class UnderWay:
         self._lease = lease
         self._note = note
         self._take_step = take_step
-        self._beginning: Intent | None = None  # a begin that was requested, but not yet answered
+        self._beginning: Intent | None = None  # a begin that has been requested but not yet answered
         self.intent: Intent | None = None
         self.outcome: Outcome | None = None
         self._must_take_up = False
@@ -148,7 +148,7 @@ class UnderWay:
         return intent
 
     async def put_back(self, email: Outgoing) -> None:
-        """Return an e-mail to the queue that was begun but never handed over."""
+        """Return to the queue an e-mail that was begun but never handed over."""
         await self._settle_plainly(email.id, Untouched())
 
     async def leave_in_doubt(self, email_id: EmailId) -> None:
@@ -172,7 +172,7 @@ class UnderWay:
         self._must_take_up = False
 
     async def offer_proof(self) -> None:
-        """Settle or put back the e-mail that this worker had begun, which is in doubt for the account's next holder."""
+        """Settle or requeue the e-mail that this worker had begun, which is in doubt for the account's next holder."""
         outcome, intent = self.outcome, self.last_intent
         self.outcome = None
         self.forget_intent()

@@ -1,14 +1,14 @@
 """Commits that the engines of this machine know of: the last steps of each account, and the e-mails that they began.
 
 Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
-acknowledged it. A server whose last number is lower has lost commits: it is a standby that lagged behind, or a restored
-copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
+acknowledged it. A server whose last number is lower has lost commits: it is a standby that was lagging behind or a
+restored copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
 release/server.sql).
 
 Each life of the database has one file per home, shared by all engines of this home. It outlives workers and engines.
-Each account has a block in it: its ID, and a ring of its last steps. A step is one write of one record into the page
-cache, which takes about 2 µs and does not wait for a disk. If this machine is lost together with the server, the steps
-are lost as well.
+Each account has a block in it, with its ID and a ring of its last steps. A step is one write of one record into the
+page cache, which takes about 2 µs and does not wait for a disk. If this machine is lost together with the server, the
+steps are lost as well.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class Known:
     ring: bytes
 
     def since(self, step: int) -> list[EmailId]:
-        """Return the remembered e-mails begun after this step, which an older copy of the database does not have."""
+        """Return the recorded e-mails begun after this step, which an older copy of the database does not have."""
         begun = sorted((at, email_id) for at, email_id in _records(self.ring) if at > step and email_id)
         return [EmailId(email_id) for _, email_id in begun]
 
@@ -60,7 +60,7 @@ class AccountSteps:
 
 
 class NoSteps(AccountSteps):
-    """A substitute for steps that cannot be remembered."""
+    """A substitute for steps that cannot be recorded."""
 
     def __init__(self) -> None:
         pass
@@ -70,7 +70,7 @@ class NoSteps(AccountSteps):
 
 
 class Steps:
-    """The file of one life of a database. If none of the folders is suitable, nothing is remembered."""
+    """The file of one life of a database. If none of the folders is suitable, nothing is recorded."""
 
     def __init__(self, folders: Sequence[Path] = (), life: UUID | None = None) -> None:
         self._folders = tuple(folders)
@@ -91,7 +91,7 @@ class Steps:
         return self._fd >= 0
 
     def of(self, account_id: AccountId) -> AccountSteps:
-        with suppress(OSError):  # on a full disk, nothing is remembered about this account
+        with suppress(OSError):  # on a full disk, nothing is recorded about this account
             if self.remembers:
                 return AccountSteps(self._fd, self._place(account_id))
         return NoSteps()
@@ -137,7 +137,7 @@ class Steps:
     def _place(self, account_id: AccountId) -> int:
         """Return the position of the account's block, creating it if necessary.
 
-        The disk space of the block is allocated now, so that it cannot be missing for a later step.
+        The disk space of the block is allocated now, so that a later step cannot run out of it.
         """
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:

@@ -5,7 +5,7 @@ so a child starts in milliseconds and shares the parent's memory. It holds the l
 child watches. When this process is gone, for any reason, all children notice it.
 
 The orchestrator asks for workers. The supervisor forks them, passes the socket of each to the orchestrator, and reports
-which ones ended and how. It also starts the process that reads mailboxes, when asked to. At most one such process is
+which workers ended and how. It also starts the process that reads mailboxes, when asked to. At most one such process is
 running.
 """
 
@@ -30,7 +30,7 @@ from fairpost.system.pause import Pause
 ORCHESTRATOR = "orchestrator"
 READER = "reader"
 STEP_S_MAX = 1.0
-WELL_AFTER_S = 10.0  # if the orchestrator ran for this long, the pause before a restart is reset
+WELL_AFTER_S = 10.0  # once the orchestrator has run for this long, the pause before a restart is reset
 FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]

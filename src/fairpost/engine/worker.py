@@ -1,6 +1,6 @@
 """Drive one account for as long as there is work: take steps, and wait between them as each step asks.
 
-A worker is independent of processes. Its owner receives its state, and may wake it, let it finish, or end it
+A worker is independent of processes. Its owner receives its state and may wake it, let it finish, or end it
 immediately. If the database is in trouble, the worker waits, keeps its state, and continues when the database is back.
 """
 
@@ -23,10 +23,10 @@ from fairpost.store.trouble import is_trouble
 from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
-IDLE_S_MAX = 60.0  # after being idle for this long, the worker gives up its place
+IDLE_S_MAX = 60.0  # after this long without work, the worker gives up its place
 SHORT_PAUSE = timedelta(seconds=1)  # in a shorter pause between two sends, a worker is not woken
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
-TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # increasing pauses between attempts while the database is in trouble
+TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # pauses between attempts, increasing while the database is in trouble
 
 
 class Ending(StrEnum):
@@ -216,7 +216,7 @@ class AccountWorker:
             self._say(until=None)
 
     async def _rest(self, runner: Runner, until: datetime | None, left_s: float) -> None:
-        """Rest until `until`, a wake-up, or the next check, but never long enough to lose the lease."""
+        """Rest until `until`, a wake-up or the next check, but never for long enough to lose the lease."""
         if not self._is_idle or self._was_woken:
             self._is_idle = True
             self._was_woken = False

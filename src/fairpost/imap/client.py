@@ -1,4 +1,4 @@
-"""An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE, and waits for new messages.
+"""An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE and waits for new messages.
 
 wire.py decides which bytes to send and interprets the responses, without I/O. This module sends and receives the bytes,
 with a timeout for each command.
@@ -28,13 +28,13 @@ from fairpost.smtp.server import Security, Server, tls_context
 
 COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
-RESPONSES_MAX = 100_000  # responses to one command; a list of all folders is the longest
+RESPONSES_MAX = 100_000  # responses to one command; the longest is a list of all folders
 _UID = re.compile(rb"[0-9]{1,10}")
 _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530: the password is not to blame
 
 
 class LoginRefused(Unready):
-    """The server rejects this user or password. Trying again does not help until one of them changes."""
+    """The server rejects this user or password. Trying again is pointless until one of them changes."""
 
     def __init__(self, error: str) -> None:
         super().__init__(Step.AUTH, error)
@@ -159,7 +159,7 @@ class Connection:
         return None
 
     async def wait(self, wait_s: float) -> bool:
-        """Waits for changes in the open folder, with IDLE. Returns False if no change was reported in that time."""
+        """Waits for changes in the open folder, using IDLE. Returns False if no change was reported in that time."""
         if self._take_news():
             return True
         begun = self._loop.time() + COMMAND_S_MAX
@@ -176,12 +176,12 @@ class Connection:
         return self._take_news()
 
     async def check(self) -> bool:
-        """Asks for changes, for servers without IDLE."""
+        """Polls for changes, for servers without IDLE."""
         await self._ask(say.NOOP)
         return self._take_news()
 
     async def logout(self) -> None:
-        """Sends LOGOUT if possible, and closes the connection."""
+        """Sends LOGOUT if possible and closes the connection."""
         if self._pipe.lost is None and self._wire.state in (State.LOGGED_IN, State.EXAMINED) and self._wire.is_quiet:
             with suppress(Broken, Garbage, Refused):
                 await self._ask(say.LOGOUT, wait_s=LOGOUT_S_MAX)
@@ -329,14 +329,14 @@ class Connection:
         if isinstance(answer, Status) and not answer.is_ok:
             said = without_secret(answer.shown + _explained(self._challenge), login)
             if answer.code.startswith(_LATER):
-                raise Unready(Step.AUTH, f"the server does not accept logins now: {said}")
+                raise Unready(Step.AUTH, f"the server is not accepting logins now: {said}")
             raise LoginRefused(f"the server refused the login: {said}")
 
 
 @lru_cache(maxsize=100)
 def _context(ca_file: str | None, *, checked: bool) -> ssl.SSLContext:
-    """Returns a TLS context that all connections share, because each context holds the certificates of all authorities,
-    about 1 MB.
+    """Returns a TLS context that all connections share, because each context holds the certificates of all authorities
+    (about 1 MB).
     """
     return tls_context(Server(host="", port=0, ca_file=ca_file), checked=checked)
 

@@ -131,7 +131,7 @@ class _Tls:
         self.is_up = False
 
     def step(self) -> bool:
-        """Continues the handshake, and returns True when it is complete. Raises ssl.SSLError."""
+        """Continues the handshake and returns True when it is complete. Raises ssl.SSLError."""
         try:
             self.object.do_handshake()
         except ssl.SSLWantReadError:

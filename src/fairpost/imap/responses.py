@@ -107,7 +107,7 @@ class ResponseReader:
     def _line(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._scanned)
         if (len(self._buffer) if end < 0 else end) > LINE_BYTES_MAX:
-            raise Garbage(f"the server sent a line of more than {LINE_BYTES_MAX:,} bytes")
+            raise Garbage(f"the server sent a line longer than {LINE_BYTES_MAX:,} bytes")
         if end < 0:
             self._scanned = len(self._buffer)
             return None
@@ -213,7 +213,7 @@ class _Values:
         return (self._atom(text),)
 
     def _atom(self, text: bytes) -> bytes | None:
-        """Reads an atom. Brackets and their content belong to it, as in BODY[HEADER.FIELDS (DATE)]<0>."""
+        """Reads an atom. Brackets and their content are part of it, as in BODY[HEADER.FIELDS (DATE)]<0>."""
         begin = self._at
         while self._at < len(text) and (found := _ATOM.match(text, self._at) or _bracketed(text, self._at)):
             self._at = found.end()

@@ -59,7 +59,7 @@ class Wire:
         self._reader = ResponseReader()
         self._tag = 0
         self._asked: Command | None = None
-        self._pieces: list[bytes] = []  # pieces of the command that are not sent yet
+        self._pieces: list[bytes] = []  # pieces of the command that have not been sent yet
         self._flooded: Garbage | None = None
 
     @property
@@ -80,9 +80,9 @@ class Wire:
         return self._current_tag.encode() + b" " + first + b"\r\n"
 
     def go_on(self) -> bytes:
-        """Returns the next piece of the command, for which the server has asked. Raises Garbage if no piece is left."""
+        """Returns the next piece of the command, which the server has asked for. Raises Garbage if no piece is left."""
         if not self._pieces:
-            raise Garbage("the server asked for more data than the command has")
+            raise Garbage("the server asked for more data than the command contains")
         return self._pieces.pop(0) + b"\r\n"
 
     def end_idle(self) -> bytes:
@@ -132,7 +132,7 @@ class Wire:
 
     def _continued(self) -> None:
         if self._asked is None:
-            raise Garbage("the server asked for more data although no command was in progress")
+            raise Garbage("the server asked for more data, but no command was in progress")
         if self._asked.name == "IDLE" and self.state is State.EXAMINED:
             self.state = State.IDLE
 

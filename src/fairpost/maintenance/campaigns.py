@@ -94,7 +94,7 @@ class CampaignWatch:
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        """Log an error at most once a minute, because it persists until it is fixed manually."""
+        """Log an error at most once a minute, because it lasts until it is fixed manually."""
         if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
             self._said_s[what] = clock.monotonic()
             failed(what, error, self._log)

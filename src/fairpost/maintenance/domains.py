@@ -24,7 +24,7 @@ AT_ONCE = 5
 CHECK_S_MAX = 60.0
 
 Check = Callable[[str, str], Awaitable[object]]
-"""The check of a domain, called with the workspace and the domain."""
+"""The function that checks a domain, called with the workspace and the domain."""
 
 
 class DomainWatch:
@@ -45,7 +45,7 @@ class DomainWatch:
         checks = [self._check_in_turn(turns, workspace, domain) for workspace, domain in due]
         for result in await asyncio.gather(*checks, return_exceptions=True):
             if isinstance(result, BaseException):
-                raise result  # pause after all domains were checked
+                raise result  # pause after all domains have been checked
         return len(due) == TAKEN_MAX
 
     async def _check_in_turn(self, turns: asyncio.Semaphore, workspace: str, domain: str) -> None:

@@ -1,4 +1,4 @@
-"""Gives events their positions, so that they can be read. Runs in every engine's orchestrator process, but only one
+"""Assigns each event its position, so that it can be read. Runs in every engine's orchestrator process, but only one
 engine does this at a time.
 """
 

@@ -1,9 +1,9 @@
-"""Reads the mailboxes of accounts that have reading switched on. Each mailbox has one connection, which waits until the
+"""Reads the mailboxes of accounts that have reading turned on. Each mailbox has one connection, which waits until the
 server reports changes.
 
-A message's findings and the position after the message are committed together. Even if a reader is killed, no message
-is therefore missed or counted twice. If a mailbox cannot be read, this is a condition of its account, but never stops
-the account from sending.
+A message's findings and the position after the message are committed together. Therefore, no message is missed or
+counted twice, even if a reader is killed. If a mailbox cannot be read, this becomes a condition of its account but
+never stops the account from sending.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
-TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read while other mailboxes wait
+TURN = timedelta(seconds=30)  # longest turn for a mailbox that has more to read while other mailboxes wait
 TROUBLE_S = 5.0  # pause while the database is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
 TIMES_STUCK_MAX = 8  # attempts, over about two hours
@@ -55,7 +55,7 @@ class ReaderOptions:
 
 
 class MailboxCall:
-    """Calls for a reader process as long as there are mailboxes to read. The call has no effect while one is running."""
+    """Requests a reader process while there are mailboxes to read. This has no effect while one is running."""
 
     def __init__(self, store: Store, call: Callable[[], None], log: Log) -> None:
         self._store, self._call, self._log = store, call, log

@@ -32,7 +32,7 @@ def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: dat
 
 
 _CLOSING = (
-    "E-mails of a throttled sender stay in the queue, and are sent when the throttle ends.\n"
+    "E-mails from a throttled sender stay in the queue and are sent when the throttle ends.\n"
     "Details: fairpost user list --throttled, fairpost fairness"
 )
 

@@ -16,7 +16,7 @@ from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
 LOOK_S = 2.0
-COUNTING_S_MAX = 1.0  # time for one commit
+COUNTING_S_MAX = 1.0  # time limit for one commit
 OUTLOOK_EVERY_S = 60.0
 COST_MAX = 0.01  # maximum fraction of the time to spend on forecasts; slow forecasts are revised less often
 TURN_S = 6 * SECONDS_MAX  # after this time, the engine that reserved the forecast is considered dead

@@ -1,7 +1,7 @@
 """Maintain the partitions of history: create partitions for the coming months, and drop expired ones.
 
 Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables stay in use for too
-long, the attempt is abandoned and repeated soon after.
+long, the attempt is abandoned and soon repeated.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from fairpost.store.trouble import is_trouble
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
-MENDED_S = 3600.0  # pause after an error, which persists until it is fixed manually
+MENDED_S = 3600.0  # pause after an error, which lasts until it is fixed manually
 
 
 class HistoryWatch:

@@ -61,7 +61,7 @@ async def take_in(
     """Process one message. `recipients` are the envelope recipients. If there are findings, `also` runs in their
     commit.
 
-    If `mailbox` is None, the message only has an effect if it carries a token, or names both the e-mail and the
+    If `mailbox` is None, the message has an effect only if it carries a token, or names both the e-mail and the
     recipient.
     """
     found = classify(raw, now=now)
@@ -96,7 +96,7 @@ async def take_in(
 
 
 def email_of(address: str, public_ids: PublicIds) -> EmailId | None:
-    """Return the e-mail that this bounce address belongs to."""
+    """Return the e-mail to which this bounce address belongs."""
     token = token_in(address)
     return public_ids.of_return_token(token) if token else None
 
@@ -152,7 +152,7 @@ def _is_of_another_company(each: Consequence, mailbox: Mailbox) -> bool:
 class ReturnsWatch:
     """Applies findings that arrived before their e-mail was finished.
 
-    At worst, several engines do the same work, but each finding is only applied once.
+    At worst, several engines do the same work, but each finding is applied only once.
     """
 
     def __init__(self, store: Store, log: Log) -> None:

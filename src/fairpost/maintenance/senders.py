@@ -21,7 +21,7 @@ from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5  # a burst is noticed within this time, plus the time that accounts take to write their outcomes
 WORKSPACE_EVERY = timedelta(seconds=5)
-TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, one e-mail per minute reports them
+TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, they are reported in one e-mail per minute
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
@@ -44,7 +44,7 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: dict[SenderId, datetime | None] = {}  # to check again: another process had locked them
+        self._later: dict[SenderId, datetime | None] = {}  # to be checked again: another process had locked them
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
@@ -88,7 +88,8 @@ class SenderWatch:
             failpoint("after_fold")
 
     def _settled_before(self, now: datetime) -> int:
-        """Return the number of the mark after which to look for changed senders. Earlier marks are already settled.
+        """Return the number of the mark after which to look for changed senders. All earlier marks have already been
+        settled.
 
         A mark gets its number when it is written, but only becomes visible when its transaction commits. The result is
         therefore a few seconds behind and, once a minute, 0, so that no mark is missed. Settled marks are skipped by
@@ -113,9 +114,9 @@ class SenderWatch:
         return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 
     async def _begin_hour(self, now: datetime) -> None:
-        """Count the e-mails that are planned for this hour as volume from now on."""
+        """From now on, count the e-mails planned for this hour as volume."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if self._hour is None:  # starts with the hours in which no engine was running
+        if self._hour is None:  # starts with any hours in which no engine was running
             last = await senders.last_look(self._store)
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:
@@ -168,9 +169,9 @@ class SenderWatch:
 def _in_words(fairness: Fairness) -> str:
     tiers = "lanes" if fairness.has_lanes else "weights"
     if fairness.share == 0:
-        return "off, e-mails are sent in order of arrival"
+        return "off; e-mails are sent in order of arrival"
     share = "on" if fairness.share == 100 else f"for {fairness.share} % of the workspaces"
-    return f"{share}, tiers are {tiers}"
+    return f"{share}; tiers are {tiers}"
 
 
 def _throttled(sender: Sender) -> Reason:

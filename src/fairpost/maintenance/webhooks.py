@@ -1,7 +1,7 @@
 """Deliver webhooks. Runs in every engine's orchestrator process.
 
 An engine leases an endpoint, posts its events in turns, and commits the outcomes of each turn. Endpoints are served in
-parallel: a slow or dead endpoint only occupies its own slot. Each workspace has a few slots. Failing endpoints have
+parallel: a slow or dead endpoint occupies only its own slot. Each workspace has a few slots. Failing endpoints have
 separate slots, so healthy endpoints never wait for them.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.25
 LEASE_S = 60.0
-RUN_S_MAX = 10.0  # after this, other endpoints get a turn if all slots are taken
+RUN_S_MAX = 10.0  # after this long, other endpoints get a turn if all slots are taken
 PLACES = 128
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
@@ -102,7 +102,7 @@ class WebhookWatch:
         return len(self._running) < PLACES and len(taken) > 0
 
     async def settle(self) -> None:
-        """Wait until all endpoints in progress are done. Only for tests and benchmarks."""
+        """Wait until all endpoints in progress are done. For tests and benchmarks only."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
             await asyncio.sleep(0)
@@ -135,7 +135,8 @@ class WebhookWatch:
     # ── one endpoint ──
 
     async def _serve(self, hook: Webhook) -> None:
-        """Serve an endpoint turn after turn, until it has no events left, it fails, or other endpoints are waiting.
+        """Serve an endpoint turn after turn, until it has no events left or fails, or until other endpoints are
+        waiting.
 
         The first turn is short, so that many hanging endpoints use little memory.
         """
@@ -233,7 +234,7 @@ class WebhookWatch:
     # ── beside ──
 
     async def _tell(self) -> None:
-        """Send an e-mail to the managers of the endpoint, in the commit that records the notice."""
+        """Send an e-mail to the endpoint's managers, in the commit that records the notice."""
         for hook in await webhooks.untold(self._store):
             addresses, name = await self._owners(hook), await self._name(hook)
             async with self._store.together() as one:

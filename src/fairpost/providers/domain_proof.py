@@ -72,13 +72,13 @@ def proof_record(domain: str, token: str) -> Record:
     """Returns the record that the domain's owner must publish. Raises WrongDomain."""
     if not _TOKEN.fullmatch(token):
         # A shorter token could be guessed.
-        raise ValueError("a token must have 16 to 200 characters: letters, digits, - and _")
+        raise ValueError("a token must be 16 to 200 characters long: letters, digits, - and _")
     return Record(name=f"_fairpost.{provable_domain(domain)}", value=f"fairpost-domain={token}")
 
 
 async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = None, limit_s: float = LIMIT_S) -> Proof:
-    """Looks for the proof, using the system's resolver unless another one is given. Raises WrongDomain before it looks
-    anything up.
+    """Looks for the proof, using the system's resolver unless another one is given. Raises WrongDomain before any
+    lookup.
     """
     import dns.exception
     import dns.resolver

@@ -1,4 +1,4 @@
-"""Finds a mailbox's IMAP server, given its SMTP server, using a table and a rule for all other servers."""
+"""Finds a mailbox's IMAP server from its SMTP server, using a table and a rule for all servers not listed there."""
 
 import tomllib
 from functools import cache

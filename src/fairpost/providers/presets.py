@@ -32,7 +32,7 @@ class Preset:
     title: str
     domains: tuple[str, ...]
     mx: tuple[str, ...]
-    smtp: PresetServer | None  # the server that accepts mail from its mailboxes; None if unknown
+    smtp: PresetServer | None  # the server that accepts mail from its mailboxes, or None if unknown
     limits: Limits
 
 
@@ -126,5 +126,5 @@ def _server(value: Any) -> PresetServer | None:
         raise TypeError(f"smtp must have host, port and security, got {value!r}")
     host, port = value["host"], value["port"]
     if not isinstance(host, str) or not host or type(port) is not int or not 1 <= port <= 65_535:
-        raise ValueError(f"smtp must name a host, and a port of 1 to 65535, got {value!r}")
+        raise ValueError(f"smtp must name a host and a port from 1 to 65535, got {value!r}")
     return PresetServer(host=host, port=port, security=Security(value["security"]))

@@ -21,22 +21,22 @@ def check_parts(reading: Reading) -> Iterator[Finding]:
     )
     match text, html:
         case ((None | 0), (None | 0)):
-            yield bad("parts", "The e-mail has no content, neither text nor HTML. Add some.")
+            yield bad("parts", "The e-mail has neither text nor HTML. Add some content.")
         case None, _:
             yield note(
                 "parts", "The e-mail has only HTML, but some people and filters read the text part. Add a text part."
             )
         case 0, int():
-            yield note("parts", "The text part is empty. Give it the same content as the HTML.")
+            yield note("parts", "The text part is empty. Give it the same content as the HTML part.")
         case _, None:
-            yield good("parts", "The e-mail has only text, which every mail program can show.")
+            yield good("parts", "The e-mail has only a text part, which every mail program can show.")
         case _:
             yield good("parts", "The e-mail has both text and HTML.")
-    sizes = f"The text has {text or 0:,} bytes, the HTML {html or 0:,}."
+    sizes = f"The text is {text or 0:,} bytes, the HTML {html or 0:,} bytes."
     if max(text or 0, html or 0) > HTML_BYTES_MAX:
         yield bad(
             "size",
-            f"{sizes} Gmail clips mail after {HTML_BYTES_MAX:,} bytes, which often hides the unsubscribe link. Shorten it.",
+            f"{sizes} Gmail clips e-mails after {HTML_BYTES_MAX:,} bytes, which often hides the unsubscribe link. Shorten it.",
             fault="clipped",
         )
     else:
@@ -73,7 +73,7 @@ def check_images(reading: Reading, markup: Markup) -> Iterator[Finding]:
     if bare:
         yield bad(
             "images",
-            f"{count(len(bare), 'image')} without an alt text. The first one is {cut(bare[0].source)!r}. Describe the image for readers who cannot see it.",
+            f"{count(len(bare), 'image')} without alt text. The first one is {cut(bare[0].source)!r}. Describe the image for readers who cannot see it.",
             fault="without_alt",
         )
     else:

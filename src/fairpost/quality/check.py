@@ -1,4 +1,4 @@
-"""Checks the quality of a message before it is sent to people. Never raises, and takes bounded time for any input.
+"""Checks the quality of a message before it is sent to people. Never raises, and takes a bounded time for any input.
 
 It reports only what the message itself shows. It makes no requests: no link is opened, and no signature is verified.
 """

@@ -8,7 +8,7 @@ from fairpost.quality.findings import SHOWN_CHARS_MAX, Finding, bad, count, cut,
 from fairpost.quality.reading import Reading
 
 SUBJECT_CHARS_MAX = 78
-LINE_BYTES_MAX = 998  # RFC 5321, without the line end
+LINE_BYTES_MAX = 998  # RFC 5321, not counting the line ending
 
 _DOMAIN = re.compile(r"\[[^\[\]\s]+\]|[\w-][\w.-]*")
 _MESSAGE_ID = re.compile(r"<[^<>@\s]+@[^<>@\s]+>")
@@ -87,10 +87,10 @@ def check_subject(reading: Reading) -> Iterator[Finding]:
     elif len(subject) > SUBJECT_CHARS_MAX:
         yield note(
             "subject",
-            f"The subject has {len(subject):,} characters, but most mail programs show fewer than {SUBJECT_CHARS_MAX}. Shorten it.",
+            f"The subject is {len(subject):,} characters long, but most mail programs show fewer than {SUBJECT_CHARS_MAX}. Shorten it.",
         )
     else:
-        yield good("subject", f"The subject has {count(len(subject), 'character')}.")
+        yield good("subject", f"The subject is {count(len(subject), 'character')} long.")
     if len(values_of(reading, "subject")) > 1:
         yield bad("subject", "There are several subjects, but there must be only one. Keep one.")
 
@@ -105,7 +105,7 @@ def check_bytes(raw: bytes, reading: Reading) -> Iterator[Finding]:
     if _has_long_line(raw.replace(b"\r\n", b"\n")):
         yield bad(
             "lines",
-            f"A line has more than {LINE_BYTES_MAX} bytes, which servers may reject. Use quoted-printable or base64.",
+            f"A line is longer than {LINE_BYTES_MAX} bytes, which servers may reject. Use quoted-printable or base64.",
         )
 
 

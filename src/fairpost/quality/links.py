@@ -1,4 +1,4 @@
-"""Checks the targets of links, and the texts that readers see for them."""
+"""Checks the targets of links and the text that readers see for them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _SHOWN_URL = re.compile(r"(?<![\w.@-])(?:https?://|www\.)[^\s/?#<>\"]+", re.IGNO
 _BARE_HOST = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,10}\.[a-z]{2,24}")
 _RUNNING = ("javascript:", "data:", "vbscript:", "file:", "blob:")
 _HERE = ("localhost", "127.0.0.1", "0.0.0.0", "[::1]")  # noqa: S104
-# File extensions that make a bare file name look like a host.
+# File extensions with which a bare file name looks like a host.
 _FILES = {
     "csv",
     "doc",
@@ -46,7 +46,7 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLink:
-    """An HTTP or HTTPS link, and the text that a reader sees for it."""
+    """An HTTP or HTTPS link and the text that a reader sees for it."""
 
     url: str
     text: str
@@ -95,7 +95,7 @@ FAULTS: Mapping[str, str] = {
     "runs": "would run a script or embed content, which mail programs remove. Link to a page instead.",
     "nowhere": "without a host. Relative links do not work in e-mails. Add `https://` and the host.",
     "disguised": "with a name before an @, which can be mistaken for the host. Remove it.",
-    "shows_another": "with a text that shows a different host than the target, as in phishing. Show the same host, or a different text.",
+    "shows_another": "whose text shows a different host than the target, as in phishing. Show the same host, or use other text.",
     "plain": "using HTTP, which is not encrypted. Use HTTPS.",
     "here": "to this machine, which recipients cannot open. Use your site's address before you send the e-mail.",
 }

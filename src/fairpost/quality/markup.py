@@ -1,4 +1,4 @@
-"""Extracts the words, links and images of an HTML text. Never raises, and takes linear time.
+"""Extracts the words, links and images of HTML text. Never raises, and takes linear time.
 
 The standard library's parser is not used, because in Python 3.11 it needs a minute for 16,000 unclosed tags.
 """
@@ -43,7 +43,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """The content of an HTML text. `is_cut` means that not all of it was read."""
+    """The content of HTML text. `is_cut` means that not all of it was read."""
 
     words: str
     links: tuple[Link, ...]
@@ -128,8 +128,8 @@ class _Seen:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Yields tokens as a browser would. If a tag or comment is never closed, the text ends there, so that nothing is
-    read twice.
+    """Yields tokens as a browser would. If a tag or comment is never closed, the text ends there, so nothing is read
+    twice.
     """
     at = 0
     while at < len(text):

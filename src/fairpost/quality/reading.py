@@ -1,4 +1,4 @@
-"""Reads the content of a raw message: headers, texts, attachments.
+"""Reads the content of a raw message: headers, text and attachments.
 
 Never raises, and shows as much as possible. The standard library raises various errors on hostile mail. Here, a part
 that causes an error counts as missing.
@@ -25,9 +25,9 @@ HEADERS_MAX = 1_000
 HEADER_CHARS_MAX = 20_000
 FILENAME_CHARS_MAX = 500
 PARTS_MAX = 1_000
-SEARCH_CHARS_MAX = 20_000  # with ten thousand messages, this takes a few hundred megabytes at worst
+SEARCH_CHARS_MAX = 20_000  # for ten thousand messages, this takes a few hundred megabytes at worst
 
-# Python codecs that no mail uses, and those that give no information.
+# Python codecs that no mail uses, and those that convey no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # a character that PostgreSQL cannot store
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
@@ -81,7 +81,7 @@ def fold(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Makes text storable in the database, even if it contained undecodable bytes."""
+    """Makes text storable in the database, even if it contains undecodable bytes."""
     return _storable(_guess(_undecoded(text)))
 
 

@@ -19,7 +19,7 @@ def check_unsubscribe(reading: Reading) -> Iterator[Finding]:
     if not value and _is_bulk(reading):
         yield bad(
             "unsubscribe",
-            "There is no List-Unsubscribe, and Gmail, Yahoo and Microsoft reject bulk mail without it. Set FAIRPOST_PUBLIC_URL.",
+            "There is no List-Unsubscribe header, and Gmail, Yahoo and Microsoft reject bulk mail without it. Set FAIRPOST_PUBLIC_URL.",
             fault="missing",
         )
     elif not value:

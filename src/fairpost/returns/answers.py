@@ -50,7 +50,7 @@ class Answer:
     references: tuple[str, ...]
     text: str
     html: str | None
-    is_cut: bool  # whether the text was longer and has been cut
+    is_cut: bool  # whether the text was truncated
 
 
 def read_answer(raw: bytes) -> Answer:
@@ -73,7 +73,7 @@ def read_answer(raw: bytes) -> Answer:
 
 
 def safe_html(source: str) -> str:
-    """Returns HTML with text and links, which executes no code and loads nothing."""
+    """Returns HTML that contains only text and links, runs no code and loads nothing."""
     return nh3.clean(source, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES)
 
 

@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a message says about one address, or what the owner of this address wrote."""
+    """What a message says about an address, or what the owner of that address wrote."""
 
     address: str
     code: str  # the reason code
@@ -54,7 +54,7 @@ class Finding:
     why: str
     status: str = ""
     aliases: tuple[str, ...] = ()  # the addresses to which it was rewritten in transit
-    is_final: bool = True  # no more attempts will follow
+    is_final: bool = True  # there will be no more attempts
     is_confirmed: bool = True  # False: the address seems dead, but one report is not enough to suppress it
     reply: str = ""  # the server's reply, as far as the report includes it
     kind: str = ""  # the kind of a feedback report
@@ -83,12 +83,12 @@ _DELAYED = re.compile(
     r"will (?:be retried|continue|keep trying|retry)|not (?:yet )?been delivered yet|not yet been delivered|delivery (?:is |has been |was )?delayed"
     r"|delayed (?:\d+|for)|warning message only|(?:do|need) not (?:need to )?resend your message",
     re.IGNORECASE,
-)  # phrases which say that attempts will continue
+)  # phrases that say that attempts will continue
 
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
     re.IGNORECASE,
-)  # phrases of Exim for giving up after temporary errors
+)  # Exim's phrases for giving up after temporary errors
 
 
 def classify(raw: bytes, *, now: datetime) -> Returned:

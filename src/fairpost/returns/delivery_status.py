@@ -1,4 +1,4 @@
-"""The fields of delivery reports (RFC 3464), wherever they appear: in their own part, or as lines of a text.
+"""The fields of delivery reports (RFC 3464), wherever they appear: in their own part, or as lines of text.
 
 Real reports omit blank lines, repeat fields, use wrong names for the part, and put the fields into the notice. Groups
 are therefore found by their fields: a new group begins after a blank line, or with a recipient field that the current
@@ -78,7 +78,7 @@ def groups_in(mail: Mail) -> list[Group]:
 
 
 def groups_in_text(mail: Mail) -> list[Group]:
-    """Returns groups found in a text, for reports whose part has another type or no type.
+    """Returns groups found in text, for reports whose part has another type or no type.
 
     Any mail can contain such lines, so check first whether it is a report.
     """
@@ -90,7 +90,7 @@ def _grouped(texts: list[str]) -> list[Group]:
     for chunk in (chunk for text in texts for chunk in _chunks(text)):
         if _has_address(chunk):
             groups.append(chunk)
-        elif groups:  # these fields belong to the previous recipient, in spite of a superfluous blank line
+        elif groups:  # these fields belong to the previous recipient, despite a superfluous blank line
             groups[-1].update({name: value for name, value in chunk.items() if name not in groups[-1]})
     return [Group(group) for group in groups[:GROUPS_MAX]]
 

@@ -17,7 +17,7 @@ class Effect(StrEnum):
     # The address seems to accept no mail: the e-mail bounces, and a second report suppresses the address.
     UNCONFIRMED = "unconfirmed"
     FULL = "full"  # the mailbox is full: the e-mail bounces, and several such reports suppress the address
-    UNDELIVERED = "undelivered"  # refused for another reason: the e-mail bounces
+    UNDELIVERED = "undelivered"  # refused for some other reason: the e-mail bounces
     DELAYED = "delayed"
     DELIVERED = "delivered"
     COMPLAINED = "complained"  # the address is suppressed, and the complaint counts against the sender

@@ -23,7 +23,7 @@ HEADER_CHARS_MAX = 8_000
 TEXT_CHARS_MAX = 100_000
 
 MESSAGES = frozenset({"message/rfc822", "message/global", "text/rfc822-headers", "message/global-headers"})
-# Python codecs that are not charsets of mail, or take quadratic time.
+# Python codecs that are not mail charsets, or that take quadratic time.
 _NO_CHARSETS = frozenset({"punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"})
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -63,7 +63,7 @@ class Part:
         return _decoded(_unwrapped(self.body, self.headers["content-transfer-encoding"]), self.charset)
 
     def message(self) -> "Mail":
-        """The message in this part, or only its headers if the part contains no more."""
+        """The message in this part, or only its headers if the part contains nothing else."""
         return read_mail(_unwrapped(self.body, self.headers["content-transfer-encoding"]))
 
 

@@ -36,7 +36,7 @@ _DAEMONS = re.compile(
     r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft ?exchange|mail server at|autoresponder-bounce|notification[ ._-]?system",
     re.IGNORECASE,
 )
-# Phrases in subjects and texts, by language.
+# Phrases in subjects and text, by language.
 _UNDELIVERED = (
     r"undeliver|bounce|return(?:ed|ing) (?:mail|message|to sender)|mail (?:delivery|rejected)"
     r"|unzustellbar|(?:nicht|unmöglich) (?:zugestellt|zuzustellen|zustellbar)|kon niet worden (?:afgeleverd|bezorgd)|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar"
@@ -62,12 +62,12 @@ _NOTICES = re.compile(
     r"|以下のメール|宛先",
     re.IGNORECASE,
 )
-# Notices repeat these fields of the message. The content of these fields does not concern the failure.
+# Notices repeat these header fields of the message. Their content has nothing to do with the failure.
 _REPEATED = re.compile(
     r"^[ \t>*]{0,8}(?:subject|message-id|date|sent|betreff|objet|asunto|oggetto|assunto|onderwerp|temat|件名|主题|тема)[ \t]{0,3}[:：].*$",
     re.IGNORECASE | re.MULTILINE,
 )
-# The text right before an address that a notice is about.
+# The text immediately before an address that a notice is about.
 _BEFORE = re.compile(
     r"(?:rcpt to|recipients?|recipient\(s\)|address(?:es)?|address\(es\)|deliver\w*(?: your)?(?: e?-?mail| message)?(?: to)?|mailbox|failed (?:for|to)|error (?:for|on|from)|sent to"
     r"|message to|mail to|mailed to|reach|user|account|errors?|destinataires?|empf[aä]nger|destinatarios?|destinatari|ontvanger|gateway for|forward\w* to|send (?:your )?(?:mail|message) to|宛先|to)"
@@ -106,7 +106,7 @@ def read_notice(mail: Mail) -> Notice:
 
 
 def _cut(text: str) -> int:
-    """Returns where the returned message begins. A separator at the start of a notice is ignored."""
+    """Returns where the returned message begins. A separator at the very start of a notice is ignored."""
     marks = [
         match.start() for pattern in (_PARTING, _HEADER_LINE) if (match := pattern.search(text, min(len(text), 40)))
     ]
@@ -154,7 +154,7 @@ def is_from_daemon(mail: Mail) -> bool:
 
 
 def sounds_like_report(mail: Mail, notice: Notice) -> bool:
-    """Returns whether a message is about undelivered mail, judging by its sender, its subject, its text, and whether it
+    """Returns whether a message is about undelivered mail, judging by its sender, subject and text, and by whether it
     returns a message.
     """
     headers = mail.headers

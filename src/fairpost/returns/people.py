@@ -1,4 +1,4 @@
-"""Mail from people, or from programs on their behalf: auto-replies and absences, unsubscribe requests, replies."""
+"""Mail from people, or from programs on their behalf: auto-replies and absences, unsubscribe requests, and replies."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from fairpost.returns.quotes import written
 
 AWAY_MAX = timedelta(days=180)
 OWN_CHARS_MAX = 3_000  # maximum characters of the person's text
-REQUEST_CHARS_MAX = 400  # a longer text contains more than a request to unsubscribe
+REQUEST_CHARS_MAX = 400  # longer text contains more than a request to unsubscribe
 
 _SUBJECT = re.compile("|".join(words.AUTOMATIC_SUBJECTS), re.IGNORECASE)
 _TEXT = re.compile("|".join(words.AUTOMATIC_TEXTS), re.IGNORECASE)
@@ -96,7 +96,7 @@ def _is_list(headers: Headers) -> bool:
 
 
 def _is_for_many(headers: Headers) -> bool:
-    """Returns whether this is a program's own mail, such as a notification, rather than an answer on behalf of a
+    """Returns whether this is a program's own mail, such as a notification, and not an answer on behalf of a
     person.
     """
     return _is_list(headers) or bool(_OF_PROGRAMS.search(headers["from"]))
@@ -111,8 +111,8 @@ def token_of_request(mail: Mail) -> str | None:
 
 
 def wants_out(mail: Mail) -> bool:
-    """Returns whether a person asks not to receive any more mail, in a short text or in the subject of an empty
-    message.
+    """Returns whether a person asks not to receive any more mail, in a short message or in the subject of an empty
+    one.
     """
     text = own_text(mail)
     subject = re.sub(r"^(?:\s*\w{1,4}\s*:)+", "", mail.headers.decoded("subject")).strip()

@@ -1,4 +1,4 @@
-"""The text that a person wrote, without quoted text or a signature."""
+"""The text that a person wrote, without quotes or a signature."""
 
 import re
 

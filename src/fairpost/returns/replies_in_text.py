@@ -14,7 +14,7 @@ _CODE = re.compile(
     re.ASCII,
 )
 
-# Phrases of many programs. The first match is used.
+# Phrases from many programs. The first match is used.
 _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), step)
     for pattern, step in (

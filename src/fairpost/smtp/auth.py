@@ -10,7 +10,7 @@ from fairpost.model.report import Step
 from fairpost.model.secrets import MASK, masked
 from fairpost.smtp.wire import Command
 
-ECHO_CHARS = 8  # a secret counts as repeated if this many of its encoded characters are found
+ECHO_CHARS = 8  # a secret counts as echoed if this many of its encoded characters are found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def exchange(login: Login, name: str) -> Iterator[Command]:
 
 
 def without_secret(text: str, login: Login) -> str:
-    """Masks the secret in a server's answer to a login, because some servers repeat the rejected line."""
+    """Masks the secret in a server's answer to a login, because some servers echo the rejected line."""
     names = ("XOAUTH2",) if isinstance(login, Token) else ("PLAIN", "LOGIN")
     lines = [command.line.rpartition(b" ")[2].decode() for name in names for command in exchange(login, name)]
     for encoded in set(lines) - {"", "LOGIN"}:

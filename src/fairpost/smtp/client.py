@@ -25,7 +25,7 @@ from fairpost.smtp.wire import QUIT, STARTTLS, Answer, Command, State, Wire, hel
 if TYPE_CHECKING:
     import ssl
 
-CHUNK_BYTES = 65_536  # a message of up to this size is sent in one write, including the final dot
+CHUNK_BYTES = 65_536  # a message up to this size is sent in a single write, including the final dot
 
 
 def patience(timeouts: Timeouts) -> dict[Step, float]:
@@ -124,7 +124,7 @@ class Pipe(asyncio.Protocol):
             )
 
     def _set_alarm(self) -> None:
-        """Uses one timer for many waits, because a timer for each wait would cost more than a late check."""
+        """Uses one timer for many waits, because a timer for each wait would cost more than checking late."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = self._loop.call_at(self._until, self._ring)
@@ -166,7 +166,7 @@ class Connection:
         self._patience = patience(server.timeouts)
         self._is_in_step = True
         self._must_reset = False
-        self._step = Step.GREETING  # the last step for which this client waited
+        self._step = Step.GREETING  # the last step that this client waited for
         self.messages = 0  # messages sent so far
 
     @classmethod
@@ -197,7 +197,7 @@ class Connection:
         return secured.version() if secured is not None else None
 
     async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
-        """Returns how far the message got, and whether the server closed the connection before it saw the message.
+        """Returns how far the message got, and whether the server closed the connection before seeing the message.
 
         This may happen on an old connection; the message can then be sent over a new one.
         """
@@ -214,10 +214,10 @@ class Connection:
             return replace(talk.broken(str(error)), is_silent=is_silent), talk.is_unheard and not is_silent
         finally:
             if not self._is_in_step:
-                self._pipe.abort("the connection was abandoned in the middle of a message")
+                self._pipe.abort("the connection was abandoned in mid-message")
 
     async def quit(self) -> None:
-        """Sends QUIT if possible, and closes the connection."""
+        """Sends QUIT if possible and closes the connection."""
         if self.is_usable:
             with suppress(Broken, Garbage):
                 await self._ask(QUIT)
@@ -274,9 +274,9 @@ class Connection:
         return (await self._answer(command.step)).reply
 
     async def _answer(self, step: Step) -> Answer:
-        """Returns the next answer. Answers that arrived before the connection was lost are still used."""
+        """Returns the next answer. Answers that arrived before the connection was lost still count."""
         self._step = step
-        until = self._deadline(step)  # limit for the whole reply: a byte sent now and then does not extend it
+        until = self._deadline(step)  # limit for the whole reply: an occasional byte does not extend it
         while (answer := self._wire.next_answer()) is None:
             await self._pipe.moved(until, step)
         return answer

@@ -60,7 +60,7 @@ async def connected(server: Server, protocol: Callable[[], P]) -> P:
 
 
 async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Callable[[], P]) -> P:
-    """Tries the addresses that the guard approved, one after the other, each with an equal share of the time. Does not
+    """Tries the addresses that the guard approved one after another, with an equal share of the time for each. Does not
     resolve the name again. TLS still checks the host name.
     """
     loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """Keeps servers chosen by workspaces out of the operator's networks.
 
-A name is resolved once, all of its addresses are checked, and connections are made only to checked addresses. If the
-name resolves to different addresses later, they are not used. policy/networks.py decides what is forbidden.
+A name is resolved once, all of its addresses are checked, and connections are made only to checked addresses. Addresses
+that the name resolves to later are not used. policy/networks.py decides what is forbidden.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from ipaddress import ip_address
 
 from fairpost.policy.networks import SMTP_PORTS, Address, Network, objection, port_refusal, refusal
 
-ADDRESSES_MAX = 8  # maximum addresses that are tried for a name, although all are checked
+ADDRESSES_MAX = 8  # maximum number of addresses tried for a name; all of them are checked
 LOOK_UP_S_MAX = 10.0  # short, because a user is waiting
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -68,7 +68,7 @@ class NetworkGuard:
         except TimeoutError:
             return f"{host} was not found within {LOOK_UP_S_MAX:g} s"
         except (OSError, ValueError):
-            return f"{host} was not found: there is no such host, or the DNS does not respond"
+            return f"{host} was not found: there is no such host, or DNS is not responding"
         return None
 
     def _judge(self, host: str, ip: Address) -> None:

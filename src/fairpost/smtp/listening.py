@@ -1,4 +1,4 @@
-"""What the SMTP servers have in common: the listener, and connections that it can end. aiosmtpd implements the
+"""What the SMTP servers share: the listener, and connections that it can close. aiosmtpd implements the
 protocol.
 
 Each server processes messages in its handler, the object whose hooks aiosmtpd calls.
@@ -72,7 +72,7 @@ class Served(SMTP):
         return peer[0] if isinstance(peer, tuple) else None
 
     async def refusal(self) -> str | None:
-        """Return the greeting for a client that is not served."""
+        """Return the greeting for a client that is turned away."""
         return None
 
     async def push(self, status: Any) -> None:

@@ -6,8 +6,8 @@ from collections import deque
 from fairpost.model.report import Reply
 
 LINE_BYTES_MAX = 2_048  # RFC 5321 requires 512; some servers send more
-REPLY_BYTES_MAX = 32_768  # enough for an EHLO reply, which has a few KB at most
-UNREAD_BYTES_MAX = 65_536  # twice the replies to a pipelined group of 50 recipients
+REPLY_BYTES_MAX = 32_768  # enough for an EHLO reply, which is a few KB at most
+UNREAD_BYTES_MAX = 65_536  # twice the size of the replies to a pipelined group of 50 recipients
 
 _LINE = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?", re.DOTALL)
 _UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127), "\ufffd")
@@ -81,7 +81,7 @@ class ReplyReader:
             raise Garbage(f"the server began a reply with {_text(self._code)} and continued it with {_text(code)}")
         self._texts.append(text)
         if sum(map(len, self._texts)) + len(self._texts) > REPLY_BYTES_MAX:
-            raise Garbage(f"the server sent a reply of more than {REPLY_BYTES_MAX} bytes")
+            raise Garbage(f"the server sent a reply larger than {REPLY_BYTES_MAX} bytes")
         if more == b"-":
             return None
         reply = Reply(int(code), "\n".join(map(_text, self._texts)))

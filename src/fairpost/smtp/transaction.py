@@ -58,7 +58,7 @@ class Transaction:
         self._accepted = 0  # number of accepted recipients
         self._data: Reply | None = None
         self._end: Answer | None = None  # the final answer: to the dot, during the message, or before closing
-        self._pending: deque[Step] = deque()  # commands that are not answered yet
+        self._pending: deque[Step] = deque()  # commands that have not been answered yet
         self._said = False
         self._dot_written = False
 
@@ -76,7 +76,7 @@ class Transaction:
         return self._end is not None
 
     def next(self) -> Next:
-        """Returns what to do next. Raises Garbage if the answers are inconsistent."""
+        """Returns the next action. Raises Garbage if the answers are inconsistent."""
         if self._unsendable is not None:
             return Done(self._report(Reached.UNSENDABLE, MAIL, self._unsendable))
         if self._end is not None:
@@ -169,7 +169,7 @@ class Transaction:
             reached=reached,
             step=step,
             reply=reply,
-            # if the sender was refused, replies about the recipients are meaningless
+            # if the sender was refused, replies about recipients mean nothing
             recipients={} if step is MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
             error=error,
             message_id=self._message.message_id,
@@ -184,7 +184,7 @@ def _unsendable(message: Message, features: Features) -> Reply | None:
     if not message.data.isascii() and not features.eight_bit:
         return Reply(554, "5.6.3 the server does not offer 8BITMIME, which this message requires")
     if features.size_max is not None and size > features.size_max:
-        return Reply(552, f"5.3.4 the message has {size} bytes, but the server accepts at most {features.size_max}")
+        return Reply(552, f"5.3.4 the message is {size} bytes, but the server accepts at most {features.size_max}")
     return None
 
 

@@ -49,7 +49,7 @@ class Command(NamedTuple):
     line: bytes
 
     def __repr__(self) -> str:
-        return f"Command({self.step})"  # without the line, which may contain a password
+        return f"Command({self.step})"  # does not show the line, which may contain a password
 
 
 class Answer(NamedTuple):
@@ -90,7 +90,7 @@ class Wire:
     def say(self, *commands: Command) -> bytes:
         """Returns the bytes of these commands. Several commands are allowed only if the server offers PIPELINING.
 
-        Raises Garbage if the server has already sent something, because this would be mistaken for the answer to these
+        Raises Garbage if the server has already sent something, which would be mistaken for the answer to these
         commands.
         """
         steps = [command.step for command in commands]
@@ -181,7 +181,7 @@ def read_features(text: str) -> Features:
     """Parses the answer to EHLO: its first line is a greeting, and each other line is a keyword with its parameters."""
     offered: dict[str, list[str]] = {}
     for line in text.split("\n")[1:]:
-        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old, but in use
+        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old but in use
         offered.setdefault(keyword, []).extend(parameters)
     size = offered.get("SIZE", ["0"])
     limit = int(size[0]) if size and re.fullmatch(r"[0-9]{1,20}", size[0], re.ASCII) else 0
@@ -258,7 +258,7 @@ def _word(text: str) -> bytes:
 def stuffed(data: bytes) -> bytes:
     """Doubles each dot at the start of a line. Every line must end with CRLF.
 
-    Otherwise, a server that accepts a single LF as a line ending could see a second message (smuggling).
+    Otherwise, a server that accepts a bare LF as a line ending could see a second message (SMTP smuggling).
     """
     ends = data.count(b"\r\n")
     if not data.endswith(b"\r\n") or ends != data.count(b"\n") or ends != data.count(b"\r"):
