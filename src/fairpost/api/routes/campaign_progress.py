@@ -1,4 +1,4 @@
-"""The progress of a campaign: the forecast at launch, what was sent, and the revised forecast, as lines to draw."""
+"""The progress of a campaign: the forecast at launch, what was sent, and the revised forecast, as lines for a chart."""
 
 from collections import Counter
 

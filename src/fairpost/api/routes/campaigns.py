@@ -172,7 +172,7 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
 
 
 def state_word(word: str) -> str:
-    """Returns an e-mail's state as the API writes it, in one word: `to_follow` instead of `to follow`."""
+    """Returns an e-mail's state as the API spells it: `to_follow` instead of `to follow`."""
     return word.replace(" ", "_")
 
 
