@@ -29,7 +29,7 @@ CODES: Mapping[str, Kind] = {
     "conflict": Kind(409, "The object's state does not allow this. Nothing was changed."),
     "idempotency_key_reused": Kind(409, "This idempotency key was used for a different request. Nothing was changed."),
     "workspace_needed": Kind(
-        409, "The password is correct for several workspaces. Choose one of the workspaces in `details`."
+        409, "The password is valid for several workspaces. Choose one of the workspaces in `details`."
     ),
     "gone": Kind(410, "The data at this cursor has been dropped. Start again without a cursor."),
     "changed_meanwhile": Kind(
