@@ -45,7 +45,7 @@ class Refused:
         )
 
 
-CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # database codes to API codes
+CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # maps database codes to API codes
 
 
 async def submit(

@@ -200,7 +200,7 @@ async def resume_account(name: AccountName, caller: Manages, response: Response)
 
 @router.post(
     "/{name}/verify",
-    summary="Connect and sign in to the account's server, without sending",
+    summary="Connect and sign in to the account's server without sending anything",
     responses=failures("not_found"),
     dependencies=TRYING,
 )

@@ -96,7 +96,7 @@ async def unblock_workspace(
 
 @router.post(
     "/{name:path}/verify",
-    summary="Connect and sign in to the account's server, without sending",
+    summary="Connect and sign in to the account's server without sending anything",
     responses=failures("not_found"),
     dependencies=FEW_ADMINS,
 )

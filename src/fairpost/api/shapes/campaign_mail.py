@@ -38,7 +38,7 @@ class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
     prospects: Annotated[int, Field(description="Number of prospects checked in the last scheduling run.")]
-    scheduled: Annotated[int, Field(description="Number of e-mails scheduled since the launch.")]
+    scheduled: Annotated[int, Field(description="Number of e-mails scheduled since launch.")]
     skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
     is_done: Annotated[bool, Field(description="Whether all prospects on the lists have been scheduled.")]
