@@ -333,7 +333,7 @@ async def test_a_webhook_is_added_tested_edited_and_removed(
     await button(page, "Add").click()
     await expect(panel(page, "Secret").locator(".copied input")).to_have_value(re.compile("^whsec_"))
     await button(page, f"Send a test event to {url}").click()
-    await button(page, f"Log of {url}").click()
+    await button(page, f"Log for {url}").click()
     row = page.get_by_role("row", name=re.compile("webhook.test"))
     await expect(row).to_contain_text("delivered")
     await row.get_by_role("button").click()

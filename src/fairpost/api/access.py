@@ -67,7 +67,8 @@ class Caller:
 
     @property
     def user(self) -> str:
-        """The user for e-mails without a `user` field. Callers cannot submit user names in this format themselves."""
+        """The user assigned to e-mails without a `user` field. Callers cannot submit user names in this format
+        themselves."""
         return f"key:{self.key_id}" if self.key_id else f"person:{self.person_id}"
 
     def email_id(self, text: str) -> EmailId | None:
@@ -144,7 +145,7 @@ def _too_often(entry: Turn) -> ApiError:
 
 
 def _require_workspace(request: Request, own: str) -> None:
-    """Raises an error if a header names another workspace, so that a request never acts in the wrong workspace."""
+    """Raises an error if a header names another workspace, so a request never acts in the wrong workspace."""
     if any(named != own for named in request.headers.getlist("x-workspace")):
         raise _not_yours()
 
@@ -159,7 +160,7 @@ def _suspended() -> ApiError:
 
 
 def _unknown() -> ApiError:
-    """Returns the same error for every invalid key, so that a caller cannot find out which part was right."""
+    """Returns the same error for every invalid key, so callers cannot tell which part was correct."""
     return ApiError(
         "unauthenticated", "This key is unknown, expired or revoked.", headers={"WWW-Authenticate": "Bearer"}
     )
@@ -294,7 +295,7 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
         if scope not in caller.scopes:
             raise ApiError(
                 "forbidden",
-                f"This requires the scope {scope}. {caller.who} has only {', '.join(sorted(caller.scopes))}.",
+                f"This requires the {scope} scope. {caller.who} has only {', '.join(sorted(caller.scopes))}.",
             )
         return caller
 

@@ -29,7 +29,7 @@ async def act(
 ) -> T:
     """Runs an action in the caller's workspace. Pass `store` if the action must see more than the caller's own store.
 
-    Raises ApiError for a refusal.
+    Raises ApiError if the action is refused.
     """
     actor = Actor(
         who=caller.who,
@@ -45,7 +45,7 @@ async def act(
 async def act_as_admin(
     admin: SignedIn, request: Request, store: Store, action: Action[R, T], asked: R, *, fields: Fields = IN_PLACE
 ) -> T:
-    """Runs an action on a whole region. Raises ApiError for a refusal."""
+    """Runs an action on a whole region. Raises ApiError if the action is refused."""
     actor = Actor(who=admin.who, is_operator=True, request_id=request.state.request_id)
     return value_of(await action(actor, asked, store), fields)
 
@@ -73,9 +73,8 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
 
 
 def _with_mistakes(reason: Reason, fields: Fields) -> ApiError:
-    """Returns an error with all mistakes as details. The message contains the first mistake, for clients that do not
-    show details.
-    """
+    """Returns an error that lists all mistakes as details. Its message contains the first one, for clients that do not
+    show details."""
     found = mistakes(reason)
     words = f"{sentence(reason)} {mistake_in_words(found[0]).rstrip('.')}. Nothing was changed."
     return ApiError("invalid", words, details=[_mistake(each, fields) for each in found])

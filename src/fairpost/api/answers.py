@@ -51,11 +51,11 @@ Moment = Annotated[
 
 def _in_utc(moment: datetime) -> datetime:
     """Converts a time to UTC. The framework then formats it with a trailing Z."""
-    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)  # values from the database are in UTC already
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)  # values from the database are already in UTC
 
 
 def _is_text(value: object) -> object:
-    """Rejects numbers, which would be read as seconds since 1970."""
+    """Rejects numbers, which would otherwise be read as seconds since 1970."""
     if not isinstance(value, str) or not MOMENT.match(value):
         raise ValueError(f"must be {MOMENT_WORDS}")
     return value
@@ -81,8 +81,8 @@ ReasonCode = Annotated[
     str,
     Field(description="A stable code, described in docs/conditions.md. The text may change, but the code does not."),
 ]
-ReasonParams = Annotated[dict[str, Any], Field(description="The parameters of the code.")]
-AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
+ReasonParams = Annotated[dict[str, Any], Field(description="The code's parameters.")]
+AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address, which is not case-sensitive.")]
 
 
 class ResponseModel(BaseModel):
@@ -100,8 +100,7 @@ class RequestModel(BaseModel):
     @classmethod
     def _has_few_keys(cls, given: Any) -> Any:
         """Rejects too many keys: a million unknown ones would produce a million errors and block the process for
-        seconds.
-        """
+        several seconds."""
         if isinstance(given, dict):
             for each in (given, *given.values()):
                 if isinstance(each, dict) and len(each) > KEYS_MAX:
@@ -132,7 +131,7 @@ class ReasonIn(RequestModel):
 StopKind = Annotated[
     Literal["held", "throttled", "closed"],
     Field(
-        description="Why the sender is stopped: `held` by a person or with its campaign, `throttled` because of its score, or `closed` because a campaign's window is closed."
+        description="Why the sender is stopped: `held` by a person or along with its campaign, `throttled` because of its score, or `closed` because a campaign's window is closed."
     ),
 ]
 
@@ -183,7 +182,7 @@ class Failure(BaseModel):
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass, so that a response can change some of them."""
+    """Returns the fields of a dataclass, so a response can override some of them."""
     kind: Any = type(value)
     names, values_of = _reader_of(kind)
     return dict(zip(names, values_of(value), strict=True))
@@ -191,7 +190,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 @cache
 def _reader_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """Returns the names of the fields, and a function that reads all of them at once, which is faster for long lists."""
+    """Returns the field names and a function that reads all fields at once, which is faster for long lists."""
     names = tuple(field.name for field in fields(kind))
     return names, attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
@@ -215,7 +214,7 @@ def failure_schemas() -> dict[str, Any]:
 
 
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Returns the errors of a path for the OpenAPI document, including the errors that every path has."""
+    """Returns a path's errors for the OpenAPI document, including those that every path can return."""
     found: dict[int | str, dict[str, Any]] = {}
     for code in dict.fromkeys((*codes, *EVERYWHERE)):
         kind = CODES[code]

@@ -215,7 +215,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _ours(request: Request, error: Exception) -> Response:
-    """Handles errors raised by Fairpost's own code, and database errors about values that cannot be stored."""
+    """Handles errors raised by Fairpost's own code, and database errors caused by values that cannot be stored."""
     match error:
         case ApiError():
             return failure(error)
@@ -226,7 +226,7 @@ async def _ours(request: Request, error: Exception) -> Response:
         case NotInstalled():
             return failure(ApiError("not_installed", str(error)))
         case MigrationError():
-            words = "The database of this region is being upgraded or is not set up. Try again later."
+            words = "This region's database is being upgraded or is not set up. Try again later."
             return failure(_unavailable(words, RETRY_WHEN_MENDED_S))
         case InvalidEmail():
             return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))

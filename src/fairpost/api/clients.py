@@ -1,9 +1,8 @@
 """Limits per client and process: connections, unfinished request heads and requests.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections are not
-counted for any client, and each of its requests is counted for the client that the proxy names. Memory use grows only
-with the number of open connections. Limits of keys and users are in other modules.
-"""
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests from many clients: its connections do not
+count towards any client's limit, and each of its requests counts towards the limit of the client that the proxy names.
+Memory use grows only with the number of open connections. Other modules limit keys and users."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -83,7 +82,7 @@ class Clients:
             _without_one(self._heads, client)
 
     def make_room(self) -> bool:
-        """When the process is full, drops an idle connection of the client with the most connections.
+        """When the process is full, drops an idle connection from the client with the most connections.
 
         Returns False if no connection is idle.
         """

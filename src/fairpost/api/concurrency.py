@@ -1,4 +1,4 @@
-"""Limits how many slow requests of a workspace run at once, so that other requests are still answered.
+"""Limits how many slow requests from a workspace run at once, so other requests are still answered.
 
 Requests above the limit wait briefly.
 """
@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 from fairpost.api.errors import ApiError
 
-OF_ONE_MAX = 2  # concurrent requests of a workspace, in this process
-OF_ALL_MAX = 5  # concurrent requests of all workspaces: half of the database connections
-TRIALS_MAX = 50  # concurrent logins at other servers, which may be slow but occupy only sockets
-WAITING_MAX = 20  # waiting requests of a workspace
+OF_ONE_MAX = 2  # concurrent requests per workspace, in this process
+OF_ALL_MAX = 5  # concurrent requests from all workspaces: half the database connections
+TRIALS_MAX = 50  # concurrent logins to other servers, which may be slow but occupy only sockets
+WAITING_MAX = 20  # waiting requests per workspace
 WAIT_S_MAX = 20.0
 
 

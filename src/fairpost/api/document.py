@@ -1,6 +1,6 @@
 """Condenses the framework's OpenAPI document by turning shared parts into components.
 
-The descriptions of single paths are in `routes/` and `shapes/`. Operation IDs are built in routing.
+The descriptions of individual paths are in `routes/` and `shapes/`. Operation IDs are built in `routing`.
 """
 
 import json

@@ -81,7 +81,7 @@ async def _content(step: CampaignStep, place: str, *, is_first: bool) -> Templat
     own = [part for part in ("subject", "text", "html") if getattr(step, part) is not None]
     if step.template is not None:
         if own:
-            raise invalid(f"{place}{own[0]}", "must not be given with template")
+            raise invalid(f"{place}{own[0]}", "cannot be combined with template")
         return None
     if step.subject is None and is_first:
         raise invalid(f"{place}subject", "is required unless template is given")

@@ -23,13 +23,13 @@ CODES: Mapping[str, Kind] = {
     "workspace_suspended": Kind(403, "The operator has suspended this workspace."),
     "workspace_forbidden": Kind(403, "X-Workspace names a workspace that the key or the person may not act in."),
     "not_found": Kind(404, "Not found in this workspace."),
-    "not_installed": Kind(404, "This part of Fairpost is not installed. The message says how to install it."),
+    "not_installed": Kind(404, "This part of Fairpost is not installed. The message explains how to install it."),
     "method_not_allowed": Kind(405, "This path does not support this method."),
     "too_slow": Kind(408, "The request did not arrive in time."),
     "conflict": Kind(409, "The object's state does not allow this. Nothing was changed."),
     "idempotency_key_reused": Kind(409, "This idempotency key was used for a different request. Nothing was changed."),
     "workspace_needed": Kind(
-        409, "The password is correct for several workspaces. Choose one of the workspaces in `details`."
+        409, "The password is valid for several workspaces. Choose one of the workspaces in `details`."
     ),
     "gone": Kind(410, "The data at this cursor has been dropped. Start again without a cursor."),
     "changed_meanwhile": Kind(

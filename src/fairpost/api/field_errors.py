@@ -48,7 +48,7 @@ EXPECTED: Mapping[str, str] = {
 }
 PATTERNS: Mapping[str, str] = {
     NO_NUL: "must not contain NUL characters",
-    f"^{NAME.pattern}$": "must be 1 to 100 letters, digits, dots, dashes and underscores, and must start with a letter or digit",
+    f"^{NAME.pattern}$": "must be 1 to 100 letters, digits, dots, dashes and underscores, starting with a letter or digit",
     f"^{HEADER_NAME}$": "must be a header name of at most 100 ASCII characters",
     f"^{MEDIA_TYPE}$": "must be a media type such as image/png",
     f"^{INLINE_ID}$": "must be at most 200 letters, digits and ._@+-",

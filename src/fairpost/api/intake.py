@@ -25,7 +25,7 @@ class Taken:
 class Refused:
     """A rejected e-mail.
 
-    `code` is an API error code. If a quota is used up, `until` is the time when e-mails are accepted again.
+    `code` is an API error code. If a quota is used up, `until` is when e-mails will be accepted again.
     """
 
     field: str
@@ -45,16 +45,16 @@ class Refused:
         )
 
 
-CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # database codes to API codes
+CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # maps database codes to API codes
 
 
 async def submit(
     caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, requests: Sequence[Any] | None = None
 ) -> list[Taken | Refused]:
-    """Submits e-mails in a separate commit, and returns a result for each, in order.
+    """Submits e-mails in a separate commit and returns a result for each, in order.
 
-    If e-mails were built from other requests, pass those as `requests`: they are compared with earlier requests that
-    used the same idempotency key.
+    If the e-mails were built from other requests, pass those as `requests`: they are compared with earlier requests
+    that used the same idempotency key.
     """
     said = json.dumps(requests, ensure_ascii=False) if requests is not None else None
     taken = await submit_json(

@@ -1,4 +1,4 @@
-"""Limits of an account in requests, responses and forms, all generated from the descriptions of the limits."""
+"""An account's limits in requests, responses and forms, all generated from the descriptions of the limits."""
 
 from typing import Annotated, Any, TypeVar
 

@@ -1,9 +1,8 @@
 """Live topics: as long as a topic has watchers, one query serves all of them.
 
 The database is queried once, no matter how many pages are open. Charts are drawn once for each screen size in use. A
-slow watcher gets the newest state and skips the states in between. The query of a topic is called a look. Slow looks
-run less often, so that they take at most a tenth of the time. Even so, every change appears within five seconds.
-"""
+slow watcher gets the newest state and skips the states in between. A topic's query is called a look. Slow looks run
+less often, so they take up at most a tenth of the time. Even so, every change appears within five seconds."""
 
 import asyncio
 import json
@@ -22,11 +21,11 @@ from fairpost.system import clock
 
 EVERY_S = 1.0
 COST_MAX = 0.1  # maximum share of the time that looks may take
-REST_S_MAX = 4.0  # maximum pause between two looks, however long they take, so that changes appear within five seconds
-BEAT_S = 15.0  # heartbeat, so that proxies do not close the connection
-OF_ONE_MAX = 250  # streams per workspace, or of all admins together
+REST_S_MAX = 4.0  # maximum pause between two looks, however long they take, so changes appear within five seconds
+BEAT_S = 15.0  # heartbeat that keeps proxies from closing the connection
+OF_ONE_MAX = 250  # streams per workspace, or for all admins together
 OF_ALL_MAX = 700  # per process; admins always get a stream
-LOOKS_OF_ONE_MAX = 3  # looks at once per workspace, however many topics are watched
+LOOKS_OF_ONE_MAX = 3  # concurrent looks per workspace, however many topics are watched
 REVOKED_EVERY_S = 3.0
 LINGER_S = 300.0  # how long a topic is kept after its last watcher left
 LINGERING_MAX = 200  # maximum number of kept topics without watchers
@@ -176,9 +175,8 @@ class Live:
     ) -> AsyncIterator[Topic]:
         """Watches a topic. If the topic is new, `look` creates its look.
 
-        `of` is the workspace that the stream counts for, or OPERATORS. With `lingers`, the topic is kept for a while
-        after its last watcher has left. Use this only for topics that are few in number.
-        """
+        `of` is the workspace whose limit the stream counts towards, or OPERATORS. With `lingers`, the topic is kept for
+        a while after its last watcher has left. Use this only for topics that are few in number."""
         self._forget()
         topic = self._topics.get(key)
         if topic is None:
@@ -193,7 +191,7 @@ class Live:
                 self._topics.pop(key, None)
 
     def _in_turn(self, look: Look, of: str) -> Look:
-        """Runs only a few looks of one workspace at once, so that the database has time for other workspaces."""
+        """Runs only a few looks per workspace at once, so the database has time for other workspaces."""
         if of == OPERATORS:
             return look
         turns = self._turns.setdefault(of, asyncio.Semaphore(LOOKS_OF_ONE_MAX))

@@ -182,7 +182,8 @@ def _client(scope: Scope) -> str | None:
 
 
 def _requests_max(scope: Scope) -> int:
-    """Returns the maximum number of requests per client, which equals the maximum number of connections: each carries one request at a time."""
+    """Returns the maximum number of requests per client, which equals the maximum number of connections: each
+    connection carries one request at a time."""
     service = scope["app"].state.service
     return CONNECTIONS_MAX if service is None else int(service.settings.client_connections_max)
 

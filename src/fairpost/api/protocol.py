@@ -59,7 +59,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def drop(self) -> None:
-        """Closes the connection and frees its place at once, without waiting for the loop."""
+        """Closes the connection and frees its slot at once, without waiting for the loop."""
         self._stop_timers()
         self._clients.remove(self._client, self)
         self.connections.discard(self)
@@ -72,7 +72,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._await_head()
         super().data_received(data)
         if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            words = "Request headers can have at most 65,536 bytes."
+            words = "The request headers are too large. The limit is 65,536 bytes."
             self._refuse(431, "Request Header Fields Too Large", "bad_request", words)
 
     def on_headers_complete(self) -> None:
@@ -102,9 +102,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self._rest_timer = self.loop.call_later(REST_S_MAX, self.transport.close)
 
     def shutdown(self) -> None:
-        """Shuts down gracefully. A new connection gets a moment, because its first request may be on its way."""
+        """Shuts down gracefully. A new connection is given a moment, because its first request may be on its way."""
         if self._is_streaming():
-            self.transport.close()  # a stream would never finish by itself; the browser reconnects
+            self.transport.close()  # a stream would never finish on its own; the browser reconnects
             return
         has_asked: bool = self.cycle is not None
         if not has_asked and not self._is_last:

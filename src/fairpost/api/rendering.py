@@ -24,7 +24,7 @@ def filled(email: ShownEmail) -> Rendered | None:
 
 
 def words_of(email: ShownEmail) -> tuple[str | None, str | None]:
-    """Subject and text as the recipient reads them, or as they are stored if the fields do not match."""
+    """The subject and text as the recipient reads them, or as stored if the fields do not match."""
     said = filled(email) if email.has_places else None
     return (said.subject, said.text) if said else (email.subject, email.text)
 

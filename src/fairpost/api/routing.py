@@ -1,8 +1,7 @@
 """Routes that are built on first use.
 
-To build a route, the framework reads its signature and creates validators for its parameters, body and response. For
-all routes, that takes a second or more in every new process, and most processes only ever need a few.
-"""
+To build a route, the framework reads its signature and creates validators for its parameters, body and response.
+Building all of them takes a second or more in every new process, but most processes need only a few."""
 
 from collections.abc import Callable
 from threading import RLock

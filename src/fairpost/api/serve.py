@@ -1,8 +1,7 @@
 """Runs the service as several processes: a parent that holds the socket, and workers that respond on it.
 
 SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
-requests in progress are answered.
-"""
+requests in progress are still answered."""
 
 import asyncio
 import gc
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # to start a process on a busy machine; an unresponsive process is replaced after the same time
+START_S_MAX = 120  # time to start a process on a busy machine; an unresponsive process is replaced after the same time
 DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
 CONNECTIONS_AT_ONCE = 1_000  # connections per process; above this limit, idle connections are closed to make room
 USUAL_LIMITS = ClientLimits()

@@ -48,7 +48,7 @@ async def log_in(settings: ServerSettings, secret: str, address: str, service: S
 def _told(tried: list[Tried]) -> Verified:
     steps = [_step(each) for each in tried]
     failed = next((each for each in steps if not each.ok), None)
-    words = _in_words(failed) if failed else "The account connected, signed in and can send. Nothing was sent."
+    words = _in_words(failed) if failed else "The account can connect, sign in and send. Nothing was sent."
     return Verified(ok=failed is None, words=words, steps=steps)
 
 

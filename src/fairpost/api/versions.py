@@ -23,9 +23,8 @@ WITH_TAG: dict[str, Any] = {
 
 
 def tag_of(account: Account, ids: PublicIds) -> str:
-    """Returns a tag that is different after each change, and different for a new account with the same name. The tag is
-    a hash, so that clients cannot find out how many accounts there are, not even by trying numbers.
-    """
+    """Returns a tag that differs after each change, and also for a new account with the same name. The tag is a hash,
+    so clients cannot find out how many accounts there are, even by trying numbers."""
     name = f"{ids.public(Kind.ACCOUNT, account.id)} {account.revision}"
     return f'"{hashlib.sha256(name.encode()).hexdigest()[:24]}"'
 

@@ -31,7 +31,7 @@ INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
 LOCAL_OPERATOR = "operator@localhost"
-# Names appear in e-mails to other people, and must not be misused for advertising.
+# Names appear in e-mails to other people and must not be misused for advertising.
 NO_NAME = re.compile(r"[/@:<>]|\.\S")
 
 EXPIRED = Refused(kind="expired", message="This link is no longer valid. Ask for a new one.")
@@ -112,7 +112,8 @@ async def accept(
     record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Accepted | Refused:
-    """Accepts an invitation or a reset. After that, only the new password is valid: earlier sessions and links end.
+    """Accepts an invitation or a reset. After that, only the new password is valid: earlier sessions and links become
+    invalid.
 
     Accepting an invitation signs the person in, because the link was sent to the mailbox that would receive the code.
     `agent` is the browser's user agent, or None if there is no browser.
@@ -252,7 +253,7 @@ async def change_password(
 async def change_role(
     store: "Store", person_id: PersonId, role: Role, *, now: datetime | None = None
 ) -> Person | Refused:
-    """Changes a person's role. Ends their sessions, so that the old permissions do not last."""
+    """Changes a person's role. Ends their sessions, so the old permissions no longer apply."""
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if (refused := _refused_role(person.workspace, role)) is not None:
@@ -299,7 +300,7 @@ def _refused_words(workspace: str | None, name: str, role: Role) -> Refused | No
 def _refused_name(name: str) -> Refused | None:
     if len(name) <= NAME_CHARS_MAX and name.isprintable() and not NO_NAME.search(name):
         return None
-    message = f"A name must be at most {NAME_CHARS_MAX} characters on one line, without an address."
+    message = f"A name must be at most {NAME_CHARS_MAX} characters on one line and must not contain an e-mail address."
     return Refused(kind="bad_name", message=message)
 
 

@@ -68,7 +68,7 @@ async def hashed(password: str, *, like: str | None = None) -> str:
 
 
 async def is_right(password: str, password_hash: str | None) -> bool:
-    """Checks a password. The hash is None if the person has no password, and the check then takes just as long."""
+    """Checks a password. If the person has no password, the hash is None and the check takes just as long."""
     return await _in_thread(lambda: _verify(password, password_hash))
 
 

@@ -102,9 +102,8 @@ async def the_one_meant(
 ) -> Candidate | Refused | None:
     """Chooses one of the people with the same address if no workspace was given. Returns None if there is none.
 
-    If there are several, the password decides. If the password is correct for several of them, the user must choose a
-    workspace. All passwords of an address share a salt, so this takes no longer than checking a single password.
-    """
+    If there are several, the password decides. If the password is valid for several of them, the user must choose a
+    workspace. All passwords of an address share a salt, so this takes no longer than checking a single password."""
     if len(found) < 2:
         return found[0] if found else None  # there is no choice, and the password is checked in the next step
     if passwords.is_busy():
@@ -317,9 +316,8 @@ def network_of(client: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """Returns the address if the database can store it. All other addresses belong to no person, and share one count of
-    attempts.
-    """
+    """Returns the address if the database can store it. All other addresses cannot belong to a person, so they share
+    one attempt count."""
     is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
     return text if is_fine else ""
 

@@ -19,12 +19,12 @@ from fairpost.portals.values import LINE_RULE, is_line
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-SHOWN_BYTES_MAX = 102_400  # Gmail hides everything after this
+SHOWN_BYTES_MAX = 102_400  # Gmail hides everything beyond this
 WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # for each part, unless the operator wrote it
 
 
 class _Rules(NamedTuple):
-    """The wording of errors about undeclared fields, and about fields that may be missing."""
+    """The wording of errors about undeclared fields and fields that may be missing."""
 
     unknown: str
     optional: str
@@ -226,9 +226,8 @@ class Builder:
         return built
 
     def _unfit_values(self, sources: dict[str, Source], meta: Meta, portal: Portal) -> list[Problem]:
-        """Returns the problems that occur when the content alone is rendered, because inside the layout, their
-        positions would be different.
-        """
+        """Returns the problems that occur when the content alone is rendered, because their positions would be
+        different inside the layout."""
         found = []
         for part, source in sources.items():
             for values in (meta.sample, meta.fewest):
@@ -248,7 +247,7 @@ class Builder:
         if html_bytes > SHOWN_BYTES_MAX:
             self.warnings.append(
                 where.as_a_whole(
-                    f"the rendered e-mail has {html_bytes:,} bytes, but Gmail clips e-mails after {SHOWN_BYTES_MAX:,}"
+                    f"the rendered HTML is {html_bytes:,} bytes long, but Gmail clips it after {SHOWN_BYTES_MAX:,} bytes"
                 )
             )
 
@@ -260,7 +259,7 @@ def _typed(part: str, text: str) -> Source:
 def _unfit(words: Source) -> Problem | None:
     """Returns the problems that reading a file would have found before parsing it as a template."""
     if (count := len(words.text.encode("utf-8", "surrogatepass"))) > WORDS_BYTES_MAX:
-        return words.as_a_whole(f"it has {count:,} bytes, but at most {WORDS_BYTES_MAX:,} are allowed")
+        return words.as_a_whole(f"it is {count:,} bytes long, but at most {WORDS_BYTES_MAX:,} bytes are allowed")
     if untyped := words.untyped():
         return untyped
     if words.file == "preheader" and not is_line(words.text):

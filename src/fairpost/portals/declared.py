@@ -105,7 +105,7 @@ def doubts_about(portal: Portal, source: Source) -> Iterable[Problem]:
     for front, back in READABLE:
         if (contrast := _contrast(colours[front], colours[back])) < CONTRAST_MIN:
             yield source.as_a_whole(
-                f"{front} on {back} is hard to read: the contrast is {contrast:.1f}, less than {CONTRAST_MIN}"
+                f"{front} on {back} is hard to read: the contrast is {contrast:.1f} but must be at least {CONTRAST_MIN}"
             )
 
 
@@ -182,7 +182,7 @@ class _Table:
     def count(self, key: str, default: int) -> int:
         value = self._take(key, int, False)
         if value is not None and not 1 <= value <= VALUE_CHARS_MAX:
-            self._refuse(key, f"must be 1 to {VALUE_CHARS_MAX:,}")
+            self._refuse(key, f"must be between 1 and {VALUE_CHARS_MAX:,}")
         return default if value is None else int(value)
 
     def duration(self, key: str) -> timedelta | None:
@@ -191,7 +191,7 @@ class _Table:
             return None
         duration = read_duration(value)
         if duration is None or not timedelta() < duration <= EXPIRES_MAX:
-            self._refuse(key, 'must be a time such as "10m", "1h" or "7d", up to a year')
+            self._refuse(key, 'must be a duration such as "10m", "1h" or "7d", up to a year')
             return None
         return duration
 
@@ -207,7 +207,7 @@ class _Table:
     def links(self) -> list[dict[str, str]]:
         given = self._take("links", list, False) or []
         if len(given) > LINKS_MAX or not all(isinstance(link, dict) for link in given):
-            self._refuse("links", f"must be at most {LINKS_MAX} tables, each with label and url")
+            self._refuse("links", f"must be at most {LINKS_MAX} tables, each with a label and a url")
             return []
         links = []
         for link in given:
@@ -221,7 +221,7 @@ class _Table:
     def fields(self) -> Iterable[Field]:
         given = self._take("fields", dict, False) or {}
         if len(given) > FIELDS_MAX:
-            self._refuse("fields", f"there are more than {FIELDS_MAX}")
+            self._refuse("fields", f"has more than {FIELDS_MAX} fields")
             return
         for name, values in given.items():
             if not NAME.fullmatch(name) or name in RESERVED | {"portal", *SLOTS}:
@@ -254,7 +254,7 @@ class _Table:
             if taken(field, field.sample) is None:
                 self._refuse("sample", "must not be empty, because previews show it")
         except Unrenderable as error:
-            self._refuse("sample", f"does not fit: {error}")
+            self._refuse("sample", f"is not valid: {error}")
         return field
 
     def require_nothing_else(self) -> None:
@@ -287,9 +287,8 @@ class _Table:
         self.problems.append(self.source.problem(at, f"{name} {message}"))
 
     def _place(self, key: str) -> int:
-        """Returns the position of the key, of its table, or of the beginning of the file. The position is a guess,
-        because tomllib reports no positions.
-        """
+        """Returns the position of the key, its table, or the beginning of the file. The position is a guess, because
+        tomllib does not report positions."""
         text = self.source.text
         header = (
             re.search(rf"^[ \t]*\[\[?[ \t]*{re.escape(self.path)}[ \t]*\].*", text, re.MULTILINE) if self.path else None

@@ -1,9 +1,8 @@
 """Reads folders of templates: {portal}/{portal.toml, layout.html, layout.txt} and {portal}/{type}/{four files}.
 
-Finds the files, and decides which folder wins if several have the same file. Reads nothing that is outside the folder,
-is not a regular file, is too big, or is not text. Reports all problems, each with its position. Other modules interpret
-the content.
-"""
+Finds the files and decides which folder wins if several contain the same file. Reads nothing that is outside the
+folder, is not a regular file, is too big, or is not text. Reports all problems, each with its position. Other modules
+interpret the content."""
 
 import os
 import re
@@ -162,7 +161,7 @@ class _Folder:
         try:
             if path.resolve(strict=True).is_relative_to(self.real_root):
                 return True
-            self._refuse(path, f"this link points outside of {self.root}: put the file itself here")
+            self._refuse(path, f"this link points outside {self.root}: put the file itself here")
         except (OSError, RuntimeError) as error:
             self._refuse(path, f"it cannot be read: {_reason(error)}")
         return False
@@ -176,7 +175,7 @@ class _Folder:
             self._refuse(path, f"it cannot be read: {_reason(error)}")
             return None
         if len(content) > FILE_BYTES_MAX:
-            self._refuse(path, f"it has more than {FILE_BYTES_MAX:,} bytes")
+            self._refuse(path, f"it is larger than {FILE_BYTES_MAX:,} bytes")
             return None
         try:
             text = content.decode("utf-8-sig")

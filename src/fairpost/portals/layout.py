@@ -1,7 +1,6 @@
-"""Inserts content into the layout of its portal, checks that layouts keep it intact, and finds positions in it.
+"""Inserts content into its portal's layout, checks that layouts keep it intact, and finds positions in it.
 
-A layout is rendered once with the portal's values. Each slot is kept as a mark that cannot
-occur in any file.
+A layout is rendered once with the portal's values. Each slot is kept as a mark that cannot occur in any file.
 """
 
 import html
@@ -20,7 +19,7 @@ def layout_mistakes(filled: str, part: str) -> Sequence[str]:
     """Returns the errors in a layout that already contains the portal's values."""
     mistakes = []
     if filled.count(SLOT["content"]) != 1:
-        mistakes.append("write {{ content }} exactly once, at the place for the content of each e-mail")
+        mistakes.append("write {{ content }} exactly once, where each e-mail's content belongs")
     if OPENING.search(filled) or re.search(r"\{\ufdd0", filled):
         mistakes.append("a brace before a value looks like a template tag: put a space between the two")
     elif part == "html":

@@ -50,7 +50,7 @@ class Portals:
     def reworded(
         self, portal: str, mail_type: str, words: Words, *, where: str
     ) -> tuple[PortalTemplate, Sequence[Problem]]:
-        """Returns the e-mail with custom content, and warnings.
+        """Returns the e-mail with custom content, and any warnings.
 
         Fields, layout, urgency and expiry are still read from the files. Raises NotFound, and BrokenTemplates with
         positions in `words`.
@@ -81,7 +81,7 @@ def portals_at(home: Path, *, brand: str | None = None) -> Portals:
 def built_in_portals(brand: str | None = None) -> Portals:
     """Returns the portals that are part of the package.
 
-    They are read only once per process, because reading takes a while.
+    They are read only once per process, because reading them takes a while.
     """
     return load_portals(BUILT_IN, brand=brand)
 

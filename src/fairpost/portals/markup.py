@@ -128,7 +128,7 @@ def template_tags(source: str) -> Iterator[TemplateTag]:
 
 
 def masked(source: str) -> str:
-    """Masks template tags. The result has the same length, so that all positions stay valid."""
+    """Masks template tags. The result has the same length, so all positions stay valid."""
     pieces, at = [], 0
     for tag in template_tags(source):
         mark = {"{{": PRINT, "{#": " "}.get(tag.word, STATEMENT)
@@ -255,7 +255,7 @@ class _Check:
                 f"<{name}> is not allowed in an e-mail: mail programs remove it or treat it as suspicious",
             )
         elif parent in ONLY_TEXT or (parent in ONLY_INLINE and name not in INLINE) or name == parent == "a":
-            self._refuse(element.start, f"<{name}> is not allowed inside <{parent}>, because it would close it")
+            self._refuse(element.start, f"<{name}> is not allowed inside <{parent}>, because it would close <{parent}>")
         elif name in PARENTS and parent not in PARENTS[name]:
             allowed = " or ".join(f"<{each}>" for each in sorted(PARENTS[name]))
             self._refuse(element.start, f"<{name}> is allowed only directly inside {allowed}")

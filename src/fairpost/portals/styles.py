@@ -1,6 +1,6 @@
 """Moves the style block of a layout into style attributes, because many mail programs ignore all other styles.
 
-Supports a small part of CSS: selectors such as `p`, `.button` and `td.button`, and lists of them. The more specific
+Supports a small subset of CSS: selectors such as `p`, `.button` and `td.button`, and lists of them. The more specific
 rule wins and, among equally specific rules, the later one. An element's own style always wins. Media queries and
 external files are not supported. We do not use css-inline (4.4 MB), because it parses HTML as browsers do: it would
 move `{% if %}` out of a table, and the quotes in `{{ a or "b" }}` would end a link's attribute.
@@ -127,6 +127,6 @@ def _edits(element: Element, rules: list[Rule]) -> Iterable[tuple[int, int, str]
 
 def _put(style: dict[str, str], declarations: Iterable[tuple[str, str]]) -> None:
     for name, value in declarations:
-        # Moves the property to the end, so that for example `padding` overrides an earlier `padding-top`.
+        # Moves the property to the end, so that, for example, `padding` overrides an earlier `padding-top`.
         style.pop(name, None)
         style[name] = value

@@ -25,7 +25,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The frame of every e-mail of a portal: its layouts, filled in except for their slots."""
+    """The frame around every e-mail of a portal: its layouts, filled in except for their slots."""
 
     portal: Portal
     text: str

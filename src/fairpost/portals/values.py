@@ -44,7 +44,9 @@ def taken(field: Field, value: object) -> str | int | None:
     if type(value) is not str:
         raise Unrenderable(f"{field.name} must be text, got {type(value).__name__}")
     if len(value) > field.chars_max:
-        raise Unrenderable(f"{field.name} has {len(value):,} characters, but at most {field.chars_max:,} are allowed")
+        raise Unrenderable(
+            f"{field.name} is {len(value):,} characters long, but at most {field.chars_max:,} are allowed"
+        )
     text = _cleaned(value, field.kind)
     if not text or text.isspace():
         return None
@@ -62,7 +64,7 @@ def _cleaned(value: str, kind: str) -> str:
 
 
 def unfit(text: str, kind: str) -> str | None:
-    """Returns why the text does not have the form that its kind requires."""
+    """Returns why the text does not have the format that its kind requires."""
     if kind == "url" and not URL.fullmatch(text):
         return "must be a link that begins with https:// or http:// and a host"
     if kind == "email" and not EMAIL.fullmatch(text):

@@ -24,7 +24,7 @@ from fairpost.templates.rendering import Rendered
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-KEPT_MAX = 512  # maximum number of compiled templates of workspaces
+KEPT_MAX = 512  # maximum number of compiled workspace templates
 KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make a source ten times longer
 
 

@@ -1,6 +1,7 @@
-"""The development inbox, which is for admins because it contains mail of all workspaces.
+"""The development inbox, which is for admins only because it contains mail from all workspaces.
 
-No part of an e-mail is ever served as a page of ours: HTML is a string in JSON, and files are downloads.
+No part of an e-mail is ever served as a page from our origin: HTML is returned as a string in JSON, and files are
+served as downloads.
 """
 
 import asyncio
@@ -175,7 +176,7 @@ def _files(reading: Reading) -> list[FileOut]:
 
 
 def _file(content: bytes, filename: str, content_type: str, *, disposition: str = "attachment") -> Response:
-    """Serves a file so that nothing in it runs, no matter what type a browser assumes. `filename` must be safe."""
+    """Serves a file so that nothing in it runs, whatever type a browser assumes. `filename` must be safe."""
     plain = "".join(c if c.isascii() and c not in '"\\%' else "_" for c in filename)
     headers = {
         "Content-Disposition": f"{disposition}; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}",

@@ -28,7 +28,9 @@ class MailFacts(ResponseModel):
     helo: str
     peer: str
     tls: Annotated[str | None, Field(description="The TLS version. Null if the connection was not encrypted.")]
-    auth_user: Annotated[str | None, Field(description="The user name of the login. Null if there was no login.")]
+    auth_user: Annotated[
+        str | None, Field(description="The user name used to log in. Null if the client did not log in.")
+    ]
 
 
 class MailItem(MailFacts):
@@ -61,10 +63,10 @@ class MailOut(MailFacts):
         str | None,
         Field(description="Untrusted HTML: show it in a sandboxed frame only. Its inline images are embedded."),
     ]
-    is_cut: Annotated[bool, Field(description="Whether the text or HTML was cut. The source is complete.")]
+    is_cut: Annotated[bool, Field(description="Whether the text or HTML was truncated. The source is always complete.")]
     attachments: list[FileOut]
     checks: list[FindingOut]
-    links: Annotated[list[FoundLinkOut], Field(description="Links with http or https.")]
+    links: Annotated[list[FoundLinkOut], Field(description="The http and https links.")]
 
 
 class RemovedMails(ResponseModel):
@@ -83,9 +85,8 @@ class MailGlimpse(ResponseModel):
 
 
 class InboxShown(Page[MailGlimpse]):
-    """The newest messages. `next` is the cursor for older ones. `count` exceeds the maximum number of kept messages by
-    at most one.
-    """
+    """The newest messages. `next` is the cursor for older ones. `count` can exceed the maximum number of stored
+    messages by one."""
 
     newest: Number | None
     count: int

@@ -200,7 +200,7 @@ async def resume_account(name: AccountName, caller: Manages, response: Response)
 
 @router.post(
     "/{name}/verify",
-    summary="Connect and sign in to the account's server, without sending",
+    summary="Connect and sign in to the account's server without sending anything",
     responses=failures("not_found"),
     dependencies=TRYING,
 )
@@ -246,7 +246,7 @@ async def _seal(
         raise ApiError("unavailable", "The master key is being rotated. Try again.", headers=_SOON) from None
     except VaultError:
         raise ApiError(
-            "unavailable", "Secrets cannot be stored now. Ask the operator to check the master key."
+            "unavailable", "Secrets cannot be stored at the moment. Ask the operator to check the master key."
         ) from None
 
 
@@ -300,7 +300,7 @@ async def _proven_mailbox(
     async with service.trying.one_more(caller.workspace):
         tried = await verification.log_in(server, secret, address, service)
     if not tried.ok:
-        raise invalid("smtp", f"could not be verified, because the login failed. {tried.words}")
+        raise invalid("smtp", f"could not be verified because the login failed. {tried.words}")
     return same_mailbox(address)
 
 
@@ -335,7 +335,7 @@ def _line(name: str | None) -> str | None:
 
 
 def _changes(given: AccountChange, account: Account, address: str, caller: Caller, service: Service) -> dict[str, Any]:
-    """Converts a request to changes of database columns."""
+    """Converts a request to the database columns to change."""
     changes: dict[str, Any] = {}
     if "address" in given.model_fields_set:
         changes["address"] = address
@@ -353,7 +353,7 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
 
 
 def _begun_limits(given: AccountIn | AccountChange, address: str, service: Service) -> tuple[Limits, str | None]:
-    """Returns the limits of a new account, and the provider's name. Limits in the request override the provider's
+    """Returns a new account's limits and the provider's name. Limits in the request override the provider's
     limits.
     """
     preset = _preset(given, address.rpartition("@")[2], service)

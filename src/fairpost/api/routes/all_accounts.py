@@ -1,4 +1,4 @@
-"""For admins: the accounts of all workspaces and shared accounts, by full name."""
+"""For admins: shared accounts and the accounts of all workspaces, by full name."""
 
 from datetime import datetime
 from typing import Annotated
@@ -68,7 +68,7 @@ async def resume_any_account(
 
 @router.get(
     "/{name:path}/blocks",
-    summary="List the workspaces that are blocked on an account, and why",
+    summary="List the workspaces that are blocked from using an account, and why",
     responses=failures("not_found"),
 )
 async def list_account_blocks(
@@ -96,7 +96,7 @@ async def unblock_workspace(
 
 @router.post(
     "/{name:path}/verify",
-    summary="Connect and sign in to the account's server, without sending",
+    summary="Connect and sign in to the account's server without sending anything",
     responses=failures("not_found"),
     dependencies=FEW_ADMINS,
 )

@@ -54,7 +54,7 @@ _STATUS = {
 @router.post(
     "/sign-in",
     status_code=status.HTTP_202_ACCEPTED,
-    summary="Sign in with an address and password, and get a code by e-mail",
+    summary="Sign in with an address and password to get a code by e-mail",
     responses=failures("wrong_credentials", "workspace_needed"),
 )
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
@@ -169,7 +169,7 @@ async def resend_code(request: Request, service: TheService) -> Answer[CodeSent]
     return Answer(data=_code_sent(again))
 
 
-@router.get("/session", summary="Get the signed-in person, and the CSRF token for changes", responses=failures())
+@router.get("/session", summary="Get the signed-in person and the CSRF token for changes", responses=failures())
 async def get_session(signed_in: SignedInPerson) -> Answer[SessionNow]:
     """Other sites cannot read the token: the cookie is SameSite=Strict, and no response allows other origins."""
     now = {

@@ -28,7 +28,7 @@ LINES_MAX = 100_000
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
 IN_MEMORY_BYTES = 1_048_576  # the rest of the body is kept on disk
-KEY_CHARS_MAX = 480  # with the line number appended, a key must have at most 500 characters
+KEY_CHARS_MAX = 480  # with the line number appended, a key can have at most 500 characters
 
 
 @router.post(
@@ -57,7 +57,7 @@ async def send_emails(
     if key is not None and len(key) > KEY_CHARS_MAX:
         raise ApiError(
             "bad_request",
-            f"The Idempotency-Key must have at most {KEY_CHARS_MAX} characters, because the line number is appended to it.",
+            f"The Idempotency-Key can have at most {KEY_CHARS_MAX} characters, because the line number is appended to it.",
         )
     results: list[Taken | Refused] = []
     with SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as body:

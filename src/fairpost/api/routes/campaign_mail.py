@@ -1,4 +1,4 @@
-"""The e-mails of a campaign: schedule, forecast, preview, list, retry and stop them."""
+"""A campaign's e-mails: schedule, forecast, preview, list, retry and stop them."""
 
 import asyncio
 from collections import Counter
@@ -67,7 +67,7 @@ NUMBERED = "shared account"  # contains a space, so it cannot be an account's na
     "/{id}/schedule",
     dependencies=LONG,
     summary="Schedule prospects added to a campaign's lists since its launch",
-    description="The campaign must be running, or launched with a later start. Prospects who are already scheduled are skipped and counted.",
+    description="The campaign must be running, or launched with a start time in the future. Prospects who are already scheduled are skipped and counted.",
     responses=failures("not_found", "conflict"),
 )
 async def schedule_campaign(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
@@ -130,7 +130,7 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
 
 
 def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
-    """Computes the forecast. This takes seconds for a million e-mails."""
+    """Computes the forecast. This takes several seconds for a million e-mails."""
     found = compute_forecast(question.plan, question.senders, now=now)
     return found, suggestions(question.plan, question.senders, now=now, found=found)
 
@@ -219,9 +219,7 @@ async def preview_campaign(
     )
 
 
-@router.get(
-    "/{id}/recipients", summary="List the outcome of each e-mail of a campaign", responses=failures("not_found")
-)
+@router.get("/{id}/recipients", summary="List a campaign's e-mails and their outcomes", responses=failures("not_found"))
 async def list_campaign_recipients(
     name: CampaignName,
     caller: Reads,
@@ -266,7 +264,7 @@ async def list_campaign_recipients(
     "/{id}/retry",
     dependencies=LONG,
     summary="Retry a campaign's failed e-mails",
-    description="E-mails that were sent are never sent again. Bounced addresses are suppressed. To retry e-mails to them, first remove them from the suppression list.",
+    description="E-mails that were sent are never sent again. Addresses that bounced are suppressed. To retry e-mails to them, first remove them from the suppression list.",
     responses=failures("not_found", "conflict"),
 )
 async def retry_campaign(name: CampaignName, caller: Sends, given: Retry | None = None) -> Answer[Retried]:

@@ -1,4 +1,4 @@
-"""The progress of a campaign: the forecast at launch, what was sent, and the revised forecast, as lines to draw."""
+"""The progress of a campaign: the forecast at launch, what was sent, and the revised forecast, as lines for a chart."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ MISSED = ("failed", "bounced", "suppressed", "cancelled")
 @router.get(
     "/{id}/progress",
     summary="Get the forecast and the actual progress as points over time",
-    description="An engine counts the e-mails every minute, and less often for very large campaigns.",
+    description="An engine counts the e-mails every minute, or less often for very large campaigns.",
     responses=failures("not_found"),
 )
 async def get_campaign_progress(name: CampaignName, caller: Reads) -> Answer[CampaignProgress]:

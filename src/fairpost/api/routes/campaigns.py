@@ -113,7 +113,9 @@ async def launch_campaign(
 
 
 @router.post(
-    "/{id}/pause", summary="Pause a campaign; sends in progress finish", responses=failures("not_found", "conflict")
+    "/{id}/pause",
+    summary="Pause a campaign; any sends in progress will finish",
+    responses=failures("not_found", "conflict"),
 )
 async def pause_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
     return _moved(await act(caller, actions.pause, _because(caller, name, why)))
@@ -130,7 +132,7 @@ async def resume_campaign(name: CampaignName, caller: Sends) -> Answer[CampaignM
 
 @router.post(
     "/{id}/cancel",
-    summary="Cancel a campaign permanently; sends in progress finish",
+    summary="Cancel a campaign permanently; any sends in progress will finish",
     responses=failures("not_found", "conflict"),
 )
 async def cancel_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
@@ -172,7 +174,7 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
 
 
 def state_word(word: str) -> str:
-    """Returns an e-mail's state as the API writes it, in one word: `to_follow` instead of `to follow`."""
+    """Returns an e-mail's state as the API spells it: `to_follow` instead of `to follow`."""
     return word.replace(" ", "_")
 
 

@@ -77,7 +77,7 @@ async def label_conversation(
     "/{conversation_id}/answer",
     status_code=status.HTTP_201_CREATED,
     summary="Answer a person",
-    description="The answer is sent from the same account as the e-mails to the person, in the same thread.",
+    description="The answer is sent in the same thread, from the account that sent the earlier e-mails to the person.",
     responses={
         **KNOWN_BEFORE,
         **failures("not_found", "conflict", "forbidden", "quota_reached", "idempotency_key_reused"),

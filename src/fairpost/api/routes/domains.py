@@ -99,7 +99,7 @@ async def create_domain_key(
         done = await act(caller, actions.add_key, request)
     except VaultError:
         raise ApiError(
-            "unavailable", "Secrets cannot be stored now. Ask the operator to check the master key."
+            "unavailable", "Secrets cannot be stored at the moment. Ask the operator to check the master key."
         ) from None
     if not done.is_new:
         response.status_code = status.HTTP_200_OK

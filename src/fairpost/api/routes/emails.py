@@ -112,10 +112,11 @@ async def list_emails(
     caller: Reads,
     state: Annotated[
         list[State | SequenceWord] | None,
-        Query(description="Only e-mails in this state; values of `sequence_status` also work. Repeatable."),
+        Query(description="Only e-mails in this state; values of `sequence_status` are also accepted. Repeatable."),
     ] = None,
     to: Annotated[
-        Known, Query(description="Only e-mails with this address among their recipients. Case does not matter.")
+        Known,
+        Query(description="Only e-mails with this address among their recipients. The match is not case-sensitive."),
     ] = None,
     key: Annotated[Known, Query(description="Only e-mails with this idempotency key.")] = None,
     campaign: Annotated[Known, Query(description="Only e-mails from the campaign with this name.")] = None,
@@ -179,7 +180,7 @@ async def find_emails(
         Query(
             min_length=1,
             max_length=500,
-            description="An ID, address, idempotency key or campaign name. The text is tried as each of these, in this order.",
+            description="An ID, address, idempotency key or campaign name. Each of these interpretations is tried, in this order.",
         ),
     ],
     limit: Limit = 50,
@@ -320,7 +321,7 @@ def _meant(caller: Caller, email_id: str) -> EmailId:
 
 
 async def _find(caller: Caller, email_id: str, *, with_log: bool = True) -> ShownEmail:
-    """Finds an e-mail. Invalid IDs, unknown IDs and other workspaces' IDs get the same error."""
+    """Finds an e-mail. Invalid IDs, unknown IDs and other workspaces' IDs all get the same error."""
     id_ = caller.email_id(email_id)
     try:
         if id_ is not None:

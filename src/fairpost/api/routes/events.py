@@ -1,4 +1,4 @@
-"""Events of a workspace for programs, read by cursor in the order of their commits."""
+"""A workspace's events for programs, read by cursor in commit order."""
 
 from typing import Annotated
 
@@ -50,7 +50,7 @@ async def read_events(
 
 
 def cursor_outside(cursor: str | None, ids: PublicIds) -> str | None:
-    """Returns a sealed cursor, because the numbers would reveal counts of the whole installation."""
+    """Returns a sealed cursor, because its numbers would otherwise reveal counts for the whole installation."""
     return None if cursor is None else ".".join(sealed(int(number), ids) for number in cursor.split("."))
 
 

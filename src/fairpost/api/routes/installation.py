@@ -134,10 +134,11 @@ async def list_all_emails(
     region: RegionQuery = None,
     state: Annotated[
         list[State | SequenceWord] | None,
-        Query(description="Only e-mails in this state; values of `sequence_status` also work. Repeatable."),
+        Query(description="Only e-mails in this state; values of `sequence_status` are also accepted. Repeatable."),
     ] = None,
     to: Annotated[
-        Known, Query(description="Only e-mails with this address among their recipients. Case does not matter.")
+        Known,
+        Query(description="Only e-mails with this address among their recipients. The match is not case-sensitive."),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,

@@ -92,7 +92,7 @@ def _credential_of(request: Request, watcher: Watcher) -> tuple[str, Credential]
 
 
 async def _watcher(request: Request, service: Service, asked: Asked, *, is_for_admins: bool) -> Watcher:
-    """Returns the watcher. Callers with a key and members watch their workspace.
+    """Returns the watcher. Members and callers with a key watch their own workspace.
 
     Admins watch the workspace they chose, or everything.
     """
@@ -107,5 +107,5 @@ async def _watcher(request: Request, service: Service, asked: Asked, *, is_for_a
     if is_for_admins:
         raise ApiError("forbidden", "Only admins can do this.")
     if Scope.READ not in caller.scopes:
-        raise ApiError("forbidden", "This requires the scope read.")
+        raise ApiError("forbidden", "This requires the read scope.")
     return Watcher(service=service, caller=caller, region=caller.region, store=caller.owner, asked=asked)

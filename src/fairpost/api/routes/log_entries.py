@@ -1,4 +1,4 @@
-"""The log of a workspace, for people: holds, throttles, paused accounts and more. For programs, there are events."""
+"""The log of a workspace, for people: holds, throttles, paused accounts and more. Programs use events instead."""
 
 import json
 from typing import Annotated, Any

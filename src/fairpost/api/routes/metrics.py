@@ -1,4 +1,4 @@
-"""Metrics of a workspace: its queue, and the shares of its users."""
+"""A workspace's metrics: its queue and its users' shares."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ router = Router(prefix="/v1/metrics", tags=["metrics"])
 
 
 @router.get(
-    "/queue", summary="Get the numbers of e-mails waiting and in progress, and recent outcomes", responses=failures()
+    "/queue", summary="Get counts of waiting e-mails, e-mails in progress and recent outcomes", responses=failures()
 )
 async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
     found = await read_queue(caller.store, caller.workspace)

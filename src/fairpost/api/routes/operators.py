@@ -105,7 +105,7 @@ async def put_workspace(
 
 @router.post(
     "/workspaces/{name}/suspend",
-    summary="Suspend a workspace, so that its keys and members are rejected",
+    summary="Suspend a workspace and reject its keys and members",
     responses=failures("not_found"),
 )
 async def suspend_workspace(
@@ -172,7 +172,7 @@ async def sign_out_admin(
     return Answer(data=SessionsEnded(sessions=ended))
 
 
-@router.get("/audit", summary="List the changes in the installation", responses=failures("not_found"))
+@router.get("/audit", summary="List the changes made in the installation", responses=failures("not_found"))
 async def list_installation_audit(
     _: Admin, service: TheService, region: AuditRegion = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AuditOut]]:

@@ -83,7 +83,7 @@ async def list_prospects(
                 CSV: {
                     "schema": {
                         "type": "string",
-                        "description": "The first line contains the names of the columns. One column has the e-mail address. `timezone` and `id` are special, and every other column is a field for templates.",
+                        "description": "The first line contains the names of the columns. One column contains the e-mail address. `timezone` and `id` are special, and every other column is a field for templates.",
                     }
                 },
                 LINES: {"schema": {"type": "string", "description": "One JSON object per line."}},

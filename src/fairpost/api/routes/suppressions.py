@@ -44,7 +44,7 @@ async def list_suppressions(
 @router.post(
     "",
     summary="Suppress many addresses",
-    description="If one address is invalid, none is added. With `skip_bad`, invalid addresses are skipped instead.",
+    description="If any address is invalid, none are added. With `skip_bad`, invalid addresses are skipped instead.",
     responses=failures(),
 )
 async def suppress_addresses(
@@ -87,7 +87,7 @@ async def get_suppression(address: AddressPath, caller: Reads) -> Answer[Suppres
 @router.put(
     "/{address:path}",
     summary="Suppress an address",
-    description="Queued e-mails to this address are no longer sent.",
+    description="Queued e-mails to this address will not be sent.",
     status_code=status.HTTP_201_CREATED,
     responses={
         200: {

@@ -2,7 +2,7 @@
 
 POST unsubscribes immediately (RFC 8058): mail providers send it on behalf of their users. GET changes nothing, because
 scanners follow every link; it shows a page whose button posts to another path. The response to a forged link does not
-reveal whether a recipient exists, and a link of a deleted recipient gets the same response as any other.
+reveal whether a recipient exists, and a deleted recipient's link gets the same response as any other.
 """
 
 from html import escape
@@ -74,7 +74,7 @@ TheLink = Annotated[Known | None, Depends(known)]
 async def ask(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
-    words = "Do you want to stop these e-mails?"
+    words = "Do you want to stop receiving these e-mails?"
     return _page(f"Unsubscribe from {link.title}", words, f"{link.mac}/confirm", "Unsubscribe", look=link.look)
 
 
@@ -94,7 +94,7 @@ async def confirm(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     await link.unsubscribe()
-    words = f"You will not receive any more of these e-mails from {link.title}."
+    words = f"You will no longer receive these e-mails from {link.title}."
     return _page("You are unsubscribed", words, "undo", "Undo", is_quiet=True, look=link.look)
 
 
@@ -110,7 +110,7 @@ async def undo(link: TheLink) -> Response:
 
 
 def _not_ours() -> Response:
-    words = "This link is incomplete or was changed. Use the link in the e-mail, or reply to the e-mail."
+    words = "This link is incomplete or has been altered. Use the link in the e-mail, or reply to the e-mail."
     return _page("This link does not work", words, status_code=status.HTTP_404_NOT_FOUND)
 
 

@@ -199,7 +199,9 @@ async def _found(webhook: str, caller: Caller) -> Webhook:
 
 
 def _no_vault() -> ApiError:
-    return ApiError("unavailable", "Secrets cannot be stored or read now. Ask the operator to check the master key.")
+    return ApiError(
+        "unavailable", "Secrets cannot be stored or read at the moment. Ask the operator to check the master key."
+    )
 
 
 def _why(reason: Reason | None) -> WhyOut | None:

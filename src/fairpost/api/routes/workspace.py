@@ -79,7 +79,7 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
     return Answer(data=key_out(await act(caller, actions.revoke, asked)))
 
 
-@router.get("/audit", summary="List the changes in the workspace, newest first", responses=failures())
+@router.get("/audit", summary="List the changes made in the workspace, newest first", responses=failures())
 async def list_audit_entries(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     before, ids = number_at(cursor, caller.ids), caller.ids
     found = await workspaces.audit(caller.store, caller.workspace, before=before, most=limit + 1)

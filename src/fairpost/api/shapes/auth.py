@@ -31,7 +31,7 @@ class SignInIn(RequestModel):
         Text | None,
         Field(
             max_length=100,
-            description="Required only if the password is correct for several workspaces. In that case, an error lists them. To sign in as an admin of the installation, send an empty string.",
+            description="Required only if the password is valid for several workspaces. In that case, the error lists them. To sign in as an admin of the installation, send an empty string.",
         ),
     ] = None
 
@@ -43,7 +43,7 @@ class CodeSent(ResponseModel):
     is_on_its_way: Annotated[
         bool,
         Field(
-            description="False if no account of the service can send the code now. In that case, a command on the server shows the code."
+            description="False if none of the service's accounts can send the code now. In that case, run a command on the server to see the code."
         ),
     ]
     then: Annotated[str | None, Field(description="The command that shows the code, if it was not sent.")]
@@ -61,7 +61,7 @@ class SessionBegun(ResponseModel):
 
 class SessionNow(PersonOut):
     expires_at: Moment
-    csrf_token: Annotated[str, Field(description="The token of this session, for pages that are reloaded.")]
+    csrf_token: Annotated[str, Field(description="The session's token, for pages that are reloaded.")]
     workspace_choice: Annotated[bool, Field(description="If true, choose the workspace to act in with X-Workspace.")]
     has_inbox: Annotated[bool, Field(description="True if the development inbox is installed.")]
 
@@ -90,7 +90,7 @@ class SetUp(Accept):
 
 
 class AcceptedOut(PersonOut):
-    """An accepted link. Accepting an invitation signs you in. After a password reset, the last two fields are null."""
+    """An accepted link. Accepting an invitation signs you in. For a password reset, the last two fields are null."""
 
     expires_at: Moment | None
     csrf_token: str | None

@@ -17,7 +17,7 @@ from fairpost.policy.forecast import Bottleneck
 class ReceiptState(StrEnum):
     """The state of a recipient's e-mail.
 
-    `to_follow` means that the e-mail is waiting for the previous step. `parked` means that its prospect is paused.
+    `to_follow` means that the e-mail is waiting for the previous step. `parked` means that the prospect is paused.
     """
 
     SENT = "sent"
@@ -38,7 +38,7 @@ class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
     prospects: Annotated[int, Field(description="Number of prospects checked in the last scheduling run.")]
-    scheduled: Annotated[int, Field(description="Number of e-mails scheduled since the launch.")]
+    scheduled: Annotated[int, Field(description="Number of e-mails scheduled since launch.")]
     skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
     is_done: Annotated[bool, Field(description="Whether all prospects on the lists have been scheduled.")]
@@ -88,7 +88,7 @@ class ForecastOut(ResponseModel):
     per_hour: list[Hour]
     waited_s: dict[Bottleneck, float]
     suggestions: Annotated[
-        list[SuggestionOut], Field(description="Changes that would make the campaign finish sooner.")
+        list[SuggestionOut], Field(description="Changes that would help the campaign finish sooner.")
     ]
 
 
@@ -108,12 +108,12 @@ class CampaignForecast(ResponseModel):
     not_counted: Annotated[
         int,
         Field(
-            description="Number of follow-ups that are waiting for accounts that cannot send. It is unknown when they will be sent."
+            description="Number of follow-ups waiting for accounts that cannot send. It is not known when they will be sent."
         ),
     ]
     gives_up_at: Annotated[
         Moment | None,
-        Field(description="When the first of these follow-ups will fail because its account is suspended."),
+        Field(description="When the first of these follow-ups will fail, because its account is suspended."),
     ]
     forecast: Annotated[
         ForecastOut | None, Field(description="The forecast for the remaining e-mails. Null if there are none.")
@@ -132,7 +132,7 @@ class CampaignPreview(ResponseModel):
     step: int
     sender: Annotated[
         MailboxOut | None,
-        Field(serialization_alias="from", description="The sender. Null if there is no account to send the e-mail."),
+        Field(serialization_alias="from", description="The sender. Null if no account can send the e-mail."),
     ]
     to: str
     subject: str
@@ -140,7 +140,7 @@ class CampaignPreview(ResponseModel):
     leaves_thread: Annotated[
         bool,
         Field(
-            description="Whether Gmail shows the e-mail in a new thread, because its subject differs from the first step's."
+            description="Whether Gmail shows the e-mail in a new thread because its subject differs from the first step's."
         ),
     ]
     text: str | None
@@ -162,7 +162,7 @@ class ReceiptOut(Reasoned):
             description="The account's name. Null if no account has been chosen yet, or if it belongs to the operator."
         ),
     ]
-    at: Annotated[Moment | None, Field(description="When the e-mail finished or is due.")]
+    at: Annotated[Moment | None, Field(description="When the e-mail was finished or is due.")]
     attempts: int
 
 
@@ -176,14 +176,14 @@ class Retried(ResponseModel):
     retried: int
     is_done: Annotated[
         bool,
-        Field(
-            description="False if there were too many e-mails for one request. In that case, send the request again."
-        ),
+        Field(description="False if there were too many e-mails for one request. In that case, repeat the request."),
     ]
 
 
 class StopIn(RequestModel):
-    address: Annotated[Text, Field(max_length=320, description="The address of the prospect to stop the campaign for.")]
+    address: Annotated[
+        Text, Field(max_length=320, description="The address of the prospect for whom to stop the campaign.")
+    ]
     reason: Annotated[Text, Field(max_length=500)] = "stopped by request"
 
 

@@ -19,7 +19,7 @@ class ExpectedProgress(ResponseModel):
     made_at: Moment
     emails: Annotated[
         int | None,
-        Field(description="Number of e-mails left at the time of the forecast. If null, `why_none` says why."),
+        Field(description="Number of e-mails left at the time of the forecast. If null, `why_none` gives the reason."),
     ]
     points: list[ExpectedPoint]
     done_at: Moment | None
@@ -86,7 +86,9 @@ class CampaignProgress(ResponseModel):
     ]
     expected: Annotated[
         int | None,
-        Field(description="Number of e-mails that the forecast at launch expected to be sent by `counted_at`."),
+        Field(
+            description="Number of e-mails that should have been sent by `counted_at`, according to the forecast at launch."
+        ),
     ]
     revised_forecast: Annotated[
         ExpectedProgress | None,
@@ -96,7 +98,7 @@ class CampaignProgress(ResponseModel):
     drift_s: Annotated[
         float | None,
         Field(
-            description="How many seconds later the campaign finishes than the forecast at launch expected. A negative value means earlier."
+            description="How many seconds later the campaign finishes than forecast at launch. A negative value means earlier."
         ),
     ]
     points: Annotated[list[RealPoint], Field(description="At most 602 points, starting at the launch.")]

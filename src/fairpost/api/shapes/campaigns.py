@@ -65,7 +65,7 @@ class CampaignOut(Reasoned):
     sequence: str
     steps: list[StepProgress]
     lists: list[str]
-    prospects: Annotated[int, Field(description="Number of prospects now on the campaign's lists.")]
+    prospects: Annotated[int, Field(description="Number of prospects currently on the campaign's lists.")]
     scheduled: Annotated[int, Field(description="E-mails.")]
     skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
@@ -95,7 +95,7 @@ class WarningOut(ResponseModel):
 
 
 class Scheduling(ResponseModel):
-    """The progress of scheduling. If `is_done` is false, an engine schedules the rest."""
+    """The progress of scheduling. If `is_done` is false, an engine will schedule the rest."""
 
     id: str
     state: CampaignState
@@ -105,7 +105,7 @@ class Scheduling(ResponseModel):
     errors: Annotated[list[str], Field(description="The first 100 prospects that were left out, and why.")]
     inherited_subjects: Annotated[list[int], Field(description="Steps that use the first step's subject.")]
     leaving_thread: Annotated[
-        list[int], Field(description="Steps whose own subject takes them out of the thread in Gmail.")
+        list[int], Field(description="Steps that leave the thread in Gmail because they have their own subject.")
     ]
     warnings: Annotated[
         list[WarningOut], Field(description="Problems that may cause receivers to reject the campaign.")
@@ -131,7 +131,7 @@ Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
 
 
 class GapIn(RequestModel):
-    """The bounds, in seconds, of the random gap that an account leaves before each e-mail."""
+    """The bounds of the random gap, in seconds, that an account leaves before each e-mail."""
 
     min_s: Seconds
     max_s: Seconds
@@ -158,13 +158,13 @@ class CampaignIn(RequestModel):
     lists: Annotated[
         list[Name],
         Field(
-            min_length=1, max_length=values.LISTS_MAX, description="The prospect lists that the campaign is sent to."
+            min_length=1, max_length=values.LISTS_MAX, description="The prospect lists to which the campaign is sent."
         ),
     ]
     pool: Annotated[
         Name | None,
         Field(
-            description="The pool whose accounts send the campaign in turn. [default: `default`, unless `account` is given]"
+            description="The pool whose accounts take turns sending the campaign. [default: `default`, unless `account` is given]"
         ),
     ] = None
     account: Annotated[
@@ -183,7 +183,7 @@ class CampaignIn(RequestModel):
     footer: Annotated[
         StrictBool,
         Field(
-            description="Whether to add an unsubscribe line if a template has none. Use false only for one-to-one sequences."
+            description="Whether to add an unsubscribe line to templates that have none. Use false only for one-to-one sequences."
         ),
     ] = True
     user: Annotated[

@@ -30,7 +30,12 @@ class MessageOut(ResponseModel):
 
     kind: Literal["sent"] | ReplyKind
     at: Moment
-    email_id: Annotated[Id, Field(description="The ID of the e-mail, or of the e-mail that the person answered.")]
+    email_id: Annotated[
+        Id,
+        Field(
+            description="The e-mail's ID. For a message from the person, the ID of the e-mail that the person answered."
+        ),
+    ]
     account: Annotated[
         str | None, Field(description="The account that sent or received the message. Null for shared accounts.")
     ]
@@ -40,7 +45,7 @@ class MessageOut(ResponseModel):
     text: Annotated[str | None, Field(description="For a reply, the text without the quoted part.")]
     html: Annotated[str | None, Field(description="For a reply, safe HTML without scripts, images and styles.")]
     state: Annotated[str | None, Field(description="The state of an e-mail to the person. Null for other messages.")]
-    is_cut: Annotated[bool, Field(description="Whether the message was too long and has been cut.")]
+    is_cut: Annotated[bool, Field(description="Whether the message was truncated because it was too long.")]
 
 
 class ConversationOut(ConversationLine):

@@ -34,7 +34,7 @@ class KeyOut(ResponseModel):
     state: Annotated[
         KeyState,
         Field(
-            description="`pending` until a check has found the key's record, `active` while the key is used for signing, and `retired` after that."
+            description="`pending` until a check has found the key's record, `active` while the key is used for signing, and `retired` afterwards."
         ),
     ]
     record: Annotated[

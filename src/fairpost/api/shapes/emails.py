@@ -41,13 +41,13 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=BY_NAME["idempotency_key"].chars_min,
         max_length=BY_NAME["idempotency_key"].chars_max,
-        description="Several requests with the same key create only one e-mail, even if they arrive at the same time.",
+        description="Requests with the same key create only one e-mail, even if they arrive at the same time.",
     ),
 ]
 
 
 def about(name: str, **more: Any) -> Any:
-    """Returns the bounds and the description of an e-mail field."""
+    """Returns an e-mail field's bounds and description."""
     each = BY_NAME[name]
     most = {"string": each.chars_max or each.bytes_max, ADDRESSES: None}.get(each.type, each.count_max)
     bounds = {"min_length": each.chars_min or None, "max_length": most, "ge": each.ge, "le": each.le}
@@ -144,7 +144,7 @@ class EmailItem(Reasoned):
     status: Annotated[str, Field(description="`pending`, `processing`, `sent`, `failed` or `cancelled`.")]
     sequence_status: Annotated[
         SequenceWord,
-        Field(description="The state in the terms of applications that schedule sequences."),
+        Field(description="The state in terms used by applications that schedule sequences."),
     ]
     user: str
     stream: str
@@ -167,7 +167,7 @@ class EmailLine(EmailItem):
     filled_subject: Annotated[
         str | None,
         Field(
-            description="For campaign e-mails, the subject rendered for the recipient, for the first 50 e-mails of a page. Null if the subject has no fields or the recipient's fields do not match."
+            description="For campaign e-mails, the subject rendered for the recipient, for the first 50 e-mails on a page. Null if the subject has no fields or the recipient's fields do not match."
         ),
     ]
 
@@ -231,7 +231,7 @@ Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
 
 
 class FoundEmails(Page[EmailLine]):
-    understood: Annotated[Understood, Field(description="How the search text was interpreted.")]
+    understood: Annotated[Understood, Field(description="How the search term was interpreted.")]
 
 
 class Reply(ResponseModel):
@@ -284,7 +284,7 @@ class Doubt(ResponseModel):
     reached: str
     said: str | None
     message_id_begins: Annotated[
-        str, Field(description="The beginning of the Message-ID, by which you can find a copy in a mailbox.")
+        str, Field(description="The beginning of the Message-ID, which you can use to find a copy in a mailbox.")
     ]
     asked: str
     policy: str
@@ -308,5 +308,5 @@ class EmailNow(ResponseModel):
 
 class Resolution(RequestModel):
     decision: Annotated[
-        Decision, Field(description="The decision: what happened to the e-mail, or what to do with it.")
+        Decision, Field(description="Your decision: what happened to the e-mail, or what to do with it.")
     ]

@@ -36,7 +36,7 @@ class EventsRead(ResponseModel):
     cursor: Annotated[
         str | None,
         Field(
-            description="The value of `after` with which to read the next events, even if this page has no items. Null if there are no events yet."
+            description="The value to pass as `after` to read the next events, even if this page has no items. Null if there are no events yet."
         ),
     ]
-    is_end: Annotated[bool, Field(description="Whether there are no more events to read.")]
+    is_end: Annotated[bool, Field(description="Whether the last event has been reached.")]

@@ -24,7 +24,7 @@ class QueueNow(ResponseModel):
 class RouteNow(ResponseModel):
     route: Annotated[str, Field(description="The name of a pool, or `@` followed by the name of an account.")]
     waiting: int
-    due: Annotated[bool, Field(description="Whether some of these e-mails are due.")]
+    due: Annotated[bool, Field(description="Whether any of these e-mails are due.")]
     next_at: Moment | None
 
 
@@ -50,7 +50,7 @@ class ConditionOut(ResponseModel):
 
 
 class StatusOut(ResponseModel):
-    """What `fairpost status` shows. Single accounts are in `/v1/admin/accounts`."""
+    """What `fairpost status` shows. For individual accounts, see `/v1/admin/accounts`."""
 
     region: str
     now: Moment
@@ -59,7 +59,7 @@ class StatusOut(ResponseModel):
     finished_24h: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
     routes: list[RouteNow]
     accounts: Annotated[dict[str, int], Field(description="Number of accounts by status.")]
-    driven: Annotated[int, Field(description="How many accounts an engine is working on.")]
+    driven: Annotated[int, Field(description="Number of accounts that an engine is working on.")]
     holds: list[HoldNow]
     reasons: Annotated[
         list[ConditionOut],
@@ -74,7 +74,7 @@ class ModeNow(ResponseModel):
     fair_percent: Annotated[
         int,
         Field(
-            description="Share of workspaces in the fair queue. E-mails from all other workspaces are sent in order of arrival."
+            description="Proportion of workspaces in the fair queue. E-mails from all other workspaces are sent in order of arrival."
         ),
     ]
     priority: Priority
@@ -87,7 +87,7 @@ class QueueHealth(ResponseModel):
     queued: int
     queue_max: int
     oldest_wait_s: Annotated[
-        float | None, Field(description="How long the oldest due e-mail that is not held has been waiting.")
+        float | None, Field(description="How long the oldest due e-mail has been waiting, not counting held e-mails.")
     ]
     health: Annotated[float, Field(description="From 0.1 (bad) to 2.0 (very good).")]
     limits: Annotated[
@@ -99,7 +99,7 @@ class QueueHealth(ResponseModel):
 
 
 class AnyPortion(ResponseModel):
-    """One sender's share of the total. `name` is the domain or user, and empty for a workspace."""
+    """One sender's share of the total. `name` is the domain or user. It is empty for a workspace."""
 
     workspace: str
     name: str
@@ -124,7 +124,7 @@ class AllWaiting(ResponseModel):
 
 
 class AllServed(ResponseModel):
-    """Numbers of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
+    """Number of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
 
     emails: int
     sent: int
@@ -147,14 +147,14 @@ class ThrottledNow(ResponseModel):
     score: int
     reasons: ReasonsInWords
     found_after_s: Annotated[
-        float | None, Field(description="Maximum time between the cause and the start of the throttle, in seconds.")
+        float | None, Field(description="Maximum time in seconds between the cause and the start of the throttle.")
     ]
 
 
 class AllThrottled(ResponseModel):
     """Throttled and held senders.
 
-    `stopped` counts throttled senders, whose e-mails are not sent now. `observed` counts senders that would be
+    `stopped` counts throttled senders, whose e-mails are currently not sent. `observed` counts senders that would be
     throttled if throttling were on. `held` counts senders that were held manually.
     """
 
@@ -187,7 +187,7 @@ class FairnessOfAll(ResponseModel):
     top_users: Annotated[list[AnyPortion], Field(description="Served.")]
     waits: Annotated[
         dict[str, dict[str, Waits]],
-        Field(description="Time from when an e-mail is due until it is started, by queue and tier."),
+        Field(description="Time from when an e-mail is due until sending starts, by queue and tier."),
     ]
     durations: Annotated[dict[str, Waits], Field(description="Durations of sends, claims and commits.")]
     throttling: AllThrottled
@@ -208,7 +208,7 @@ class SettingOut(ResponseModel):
             description="The source of the value: the environment, a file with its path, the default, or an older name of the setting."
         ),
     ]
-    rule: Annotated[str, Field(description="The rule that the value must follow.")]
+    rule: Annotated[str, Field(description="The rule that the value must satisfy.")]
     help: str
 
 

@@ -46,5 +46,5 @@ class SessionsEnded(ResponseModel):
 
 class OfferedOut(PersonOut):
     link_expires_at: Annotated[
-        Moment, Field(description="When the link that was sent by e-mail expires. The link works only once.")
+        Moment, Field(description="When the link in the e-mail expires. The link works only once.")
     ]

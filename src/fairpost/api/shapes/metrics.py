@@ -1,4 +1,4 @@
-"""Metrics of a workspace."""
+"""A workspace's metrics."""
 
 from typing import Annotated
 
@@ -13,12 +13,12 @@ Ready = Annotated[
     Field(description=f"How many of the waiting e-mails are due. {READY_MAX:,} means at least {READY_MAX:,}."),
 ]
 OldestWait = Annotated[
-    float | None, Field(description="How long the oldest e-mail has been due. Held e-mails are included.")
+    float | None, Field(description="How long the oldest e-mail has been due, including held e-mails.")
 ]
 
 
 class Outcomes(ResponseModel):
-    """Counts of outcomes. Whole hours are counted, so `since` is the start of an hour."""
+    """Counts of outcomes. Only whole hours are counted, so `since` is the start of an hour."""
 
     since: Moment
     sent: int
@@ -66,10 +66,16 @@ class Evenness(ResponseModel):
     senders: int
     emails: int
     gini: Annotated[
-        float, Field(description="The Gini coefficient: 0 if all have the same share, and 1 if one has everything.")
+        float,
+        Field(
+            description="The Gini coefficient: 0 if all users have the same share, and 1 if one user has everything."
+        ),
     ]
     jain: Annotated[
-        float, Field(description="Jain's index: 1 if all have the same share, and 1/n if one of n has everything.")
+        float,
+        Field(
+            description="Jain's index: 1 if all users have the same share, and 1/n if one of n users has everything."
+        ),
     ]
     largest_share: float
 
@@ -82,7 +88,7 @@ class WaitingOut(ResponseModel):
 
 
 class ServedOut(ResponseModel):
-    """Numbers of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
+    """Number of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
 
     emails: int
     sent: int
@@ -95,7 +101,7 @@ class ServedOut(ResponseModel):
 
 
 class Waits(ResponseModel):
-    """Waiting times in seconds, from when an e-mail is due until it is started."""
+    """Waiting times in seconds, from when an e-mail is due until sending starts."""
 
     count: int
     mean_s: float
@@ -104,9 +110,8 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """Numbers of throttled users, of throttled users whose e-mails are not sent at all now (`stopped`), and of held
-    senders.
-    """
+    """Number of throttled users, of throttled users whose e-mails are currently not sent at all (`stopped`), and of
+    held senders."""
 
     throttled: int
     stopped: int

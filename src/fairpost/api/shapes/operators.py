@@ -52,7 +52,7 @@ class WorkspaceSeen(ResponseModel):
     is_registered: Annotated[
         bool,
         Field(
-            description="False if the workspace has no keys or members, so that only applications and commands send from it."
+            description="False if the workspace has no keys or members and only applications and commands send from it."
         ),
     ]
 
@@ -69,7 +69,7 @@ class WorkspaceIn(RequestModel):
         list[PoolName | LoanIn] | None,
         Field(
             max_length=100,
-            description="Pools to lend to the workspace. They replace the pools lent before. A name without senders means `proven`. If omitted, the pools do not change; a new workspace gets none.",
+            description="Pools to lend to the workspace. They replace all pools lent previously. A name without senders means `proven`. If omitted, the pools do not change; a new workspace gets none.",
         ),
     ] = None
 

@@ -19,7 +19,7 @@ class PersonData(ResponseModel):
 
 
 class Erased(ResponseModel):
-    """Numbers of erased items. Waiting e-mails were cancelled, or will be sent only to their other recipients."""
+    """Number of erased items. Waiting e-mails were cancelled, or will be sent only to their other recipients."""
 
     prospects: int
     suppressions: Annotated[int, Field(description="Number of suppressions. They are kept as hashes.")]
@@ -30,6 +30,6 @@ class Erased(ResponseModel):
     in_hand: Annotated[
         list[Id],
         Field(
-            description="E-mails that were not erased, because they are being sent or in doubt. To erase them, repeat the request later."
+            description="E-mails that were not erased because they are being sent or in doubt. To erase them, repeat the request later."
         ),
     ]

@@ -26,8 +26,8 @@ Percent = Annotated[StrictInt, Field(ge=1, le=100)]
 class WindowIn(RequestModel):
     """A window from `start` until `end` in local time.
 
-    If the end is before the start, the window ends on the next day. Equal times mean the whole day.
-    """
+    If the end is before the start, the window ends on the next day. If both times are equal, the window is open all
+    day."""
 
     days: Annotated[tuple[Weekday, ...], Field(min_length=1, max_length=7)] = tuple(sorted(EVERY_DAY))
     start: ClockTime = "00:00"
@@ -82,17 +82,18 @@ class ScheduleOut(ResponseModel):
     quota: QuotaOut
     is_open: Annotated[bool, Field(description="Whether the window is open now.")]
     opens_at: Annotated[
-        Moment | None, Field(description="When the window opens. Null if it is open, or stays closed for a year.")
+        Moment | None,
+        Field(description="When the window opens. Null if it is already open or will stay closed for a year."),
     ]
     closes_at: Annotated[
         Moment | None, Field(description="When the window closes. Null if it is closed or always open.")
     ]
     ramp_up_day: Annotated[
         int | None,
-        Field(description="The current day of the ramp-up. Null if there is no ramp-up, or if it has not begun."),
+        Field(description="The current day of the ramp-up. Null if there is no ramp-up or it has not begun."),
     ]
     recipients_timezones: Annotated[
-        list[str], Field(description="Time zones of the recipients, for campaigns that use them.")
+        list[str], Field(description="The recipients' time zones, for campaigns that use them.")
     ]
     is_sending: Annotated[bool, Field(description="Whether campaigns are running.")]
 
@@ -114,7 +115,7 @@ class QuotaDay(ResponseModel):
 
 
 class QuotaStatus(ResponseModel):
-    """The quota by day in the workspace's time zone, starting today."""
+    """The quota for each day in the workspace's time zone, starting today."""
 
     timezone: str
     daily_max: int | None

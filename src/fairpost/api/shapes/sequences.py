@@ -50,5 +50,5 @@ class SequenceOut(ResponseModel):
     created_at: Moment
     campaigns: Annotated[list[str], Field(description="Campaigns that use the sequence.")]
     is_launched: Annotated[
-        bool, Field(description="Whether a campaign has started, so that the steps can no longer change.")
+        bool, Field(description="Whether a campaign has started, in which case the steps can no longer be changed.")
     ]

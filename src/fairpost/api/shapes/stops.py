@@ -53,7 +53,7 @@ class Hold(Named):
     until: Annotated[
         When | None,
         Field(
-            description="When the hold ends. If neither this nor `minutes` is given, the hold lasts until it is released."
+            description="When the hold ends. If neither this nor `minutes` is given, the hold lasts until you release it."
         ),
     ] = None
 
@@ -69,7 +69,9 @@ class ThrottleIn(SenderNamed):
     minutes: Minutes = None
     until: Annotated[
         When | None,
-        Field(description="When the throttle ends. If neither this nor `minutes` is given, the throttle lasts a day."),
+        Field(
+            description="When the throttle ends. If neither this nor `minutes` is given, the throttle lasts for a day."
+        ),
     ] = None
 
 
@@ -95,6 +97,6 @@ class StopsNow(ResponseModel):
     waiting: Annotated[
         int | None,
         Field(
-            description="Number of the sender's e-mails that are waiting. Null for a domain or a stream, whose e-mails are not counted."
+            description="Number of the sender's e-mails that are waiting. Null for domains and streams, whose e-mails are not counted."
         ),
     ]

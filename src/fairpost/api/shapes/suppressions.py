@@ -35,7 +35,8 @@ class SuppressionOut(ResponseModel):
     reason: str
     created_at: Moment
     stops: Annotated[
-        Stops, Field(description="What is not sent to the address. With `bulk`, urgent e-mails are still sent.")
+        Stops,
+        Field(description="Which e-mails to the address are blocked. With `bulk`, urgent e-mails are still sent."),
     ]
 
 

@@ -14,7 +14,7 @@ Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
 
 
 class TemplateIn(RequestModel):
-    """A text, HTML, or both."""
+    """The text, the HTML, or both."""
 
     subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
     text: Words | None = None
@@ -74,6 +74,4 @@ class TemplatePreview(ResponseModel):
 class FilledTemplate(TemplatePreview):
     required: Annotated[list[str], Field(description="Required fields.")]
     optional: Annotated[list[str], Field(description="Fields that have a fallback or are used in `if`.")]
-    values: Annotated[
-        dict[str, JsonValue], Field(description="The example values used for fields that were not given.")
-    ]
+    values: Annotated[dict[str, JsonValue], Field(description="The example values that were used for missing fields.")]

@@ -34,7 +34,7 @@ class UserIn(RequestModel):
         Text | None,
         Field(
             max_length=253,
-            description="The domain that the user's e-mails count for, regardless of From. If omitted, the domain does not change.",
+            description="The domain that the user's e-mails count towards, regardless of From. If omitted, the domain does not change.",
         ),
     ] = None
 
@@ -46,7 +46,7 @@ class ThrottleOut(ResponseModel):
     until: Moment
     is_by_hand: Annotated[
         bool,
-        Field(description="Whether the operator set the throttle. Otherwise, it was derived from what the user sent."),
+        Field(description="Whether the operator set the throttle. If false, it was derived from what the user sent."),
     ]
     reasons: list[str]
     reason_codes: list[ReasonCode]
@@ -70,7 +70,8 @@ class Last24Hours(ResponseModel):
 
 
 class StopOut(Reasoned):
-    """A stop. None of the sender's e-mails are sent before `until`. If `until` is null, the stop must be released."""
+    """A stop. None of the sender's e-mails are sent before `until`. If `until` is null, the stop lasts until it is
+    released."""
 
     level: Annotated[str, Field(description="`workspace` or `user`.")]
     until: Moment | None
@@ -83,7 +84,7 @@ class UserOut(UserItem):
     home: Annotated[
         str | None,
         Field(
-            description="The domain that the user's e-mails count for. Empty means the account's own domain. Null if nothing has been sent yet."
+            description="The domain that the user's e-mails count towards. Empty means the account's own domain. Null if nothing has been sent yet."
         ),
     ]
     last_24h: Last24Hours

@@ -1,4 +1,4 @@
-"""Webhooks: endpoints that events are posted to, and the log of requests."""
+"""Webhooks: the endpoints to which events are posted, and the log of requests."""
 
 from typing import Annotated
 
@@ -53,7 +53,7 @@ class RotateIn(RequestModel):
         Field(
             ge=0,
             le=7 * 86_400,
-            description="Number of seconds during which requests are also signed with the old secret.",
+            description="How long requests are also signed with the old secret, in seconds.",
         ),
     ] = 86_400
 
@@ -76,11 +76,11 @@ class WebhookOut(ResponseModel):
     state: Annotated[
         WebhookState,
         Field(
-            description="In state `failing`, delivery is retried at `next_at`. In state `disabled`, deliveries have failed for a day, and you must resume the webhook."
+            description="In state `failing`, delivery is retried at `next_at`. In state `disabled`, deliveries have failed for a day; to start them again, resume the webhook."
         ),
     ]
     created_at: Moment
-    delivered_at: Annotated[Moment | None, Field(description="The last time that an event was delivered.")]
+    delivered_at: Annotated[Moment | None, Field(description="When an event was last delivered.")]
     failing_since: Moment | None
     next_at: Moment | None
     disabled_at: Moment | None

@@ -49,7 +49,7 @@ class KeyOut(ResponseModel):
     scopes: list[Scope]
     per_minute: int
     created_at: Moment
-    created_by: Annotated[str, Field(description="The manager, key, operator or command that made the change.")]
+    created_by: Annotated[str, Field(description="The manager, key, operator or command responsible for the change.")]
     expires_at: Moment | None
     revoked_at: Moment | None
     last_used_at: Moment | None

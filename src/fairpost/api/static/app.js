@@ -6,8 +6,8 @@ import { Live } from "./live.js";
 import { button, dialog, empty, mayLose, to, trouble } from "./parts.js";
 import { forget, isUnsaved } from "./unsaved.js";
 
-// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. With isOne, all paths of the page are one page that stays open,
-// with its state and live data, while the user moves between them.
+// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. With isOne, all paths of the page count as one page, which stays open
+// with its state and live data while the user moves between them.
 // ctx has: params, values (the query), session, data (the result of load), live (the latest state of its topic), workspace,
 // reload() → load and render again, show() → render again, go(path, values, {replace}), is(role…), state: the page's own object, kept while it is open.
 const PAGES = [
@@ -149,7 +149,7 @@ async function go(path, values = {}, { replace: isInstead = false } = {}) {
   await arrive();
 }
 
-// History entries are numbered, so that a cancelled "back" can return to where it started.
+// History entries are numbered, so a cancelled "back" can return to where it started.
 let place = history.state?.place ?? 0;
 history.replaceState({ ...history.state, place }, "");
 
@@ -235,7 +235,7 @@ async function choose() {
   const common = { name: "workspace", label: "Workspace", value: chosen() || "" };
   const fitting = h("datalist", { id: "fitting" }, names.map((name) => h("option", { value: name })));
   await dialog("Choose a workspace", {
-    text: isAll ? null : [h("p", "Type the beginning of a name. Leave the field empty for all workspaces."), fitting],
+    text: isAll ? null : [h("p", "Start typing a name, or leave the field empty to choose all workspaces."), fitting],
     fields: [isAll ? { ...common, options: among(names) } : { ...common, list: "fitting", autocomplete: "off", maxlength: 100, oninput: (event) => suggest(event.currentTarget, fitting) }],
     yes: "Choose",
     act: async ({ workspace }) => {

@@ -1,7 +1,7 @@
 // Requests to the API, with the current session and workspace.
 
 const SAFE = ["GET", "HEAD"];
-export const SERVICE = "fairpost"; // the service's own workspace, which cannot be opened, because its e-mails contain sign-in links and codes
+export const SERVICE = "fairpost"; // the service's own workspace, which cannot be opened because its e-mails contain sign-in links and codes
 let csrf = "";
 
 class Refusal extends Error {

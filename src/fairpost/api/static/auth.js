@@ -15,13 +15,13 @@ function here(path) {
 }
 
 const STEPS = {
-  setup: { title: "Create the first admin", says: "This installation has no admin yet. After creating one, sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
+  setup: { title: "Create the first admin", says: "This installation has no admin yet. Create one, then sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
   invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set password", path: "/v1/auth/accept", then: "done" },
-  reset: { title: "Choose a new password", says: "This signs you out everywhere. After that, sign in with the new password.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
+  reset: { title: "Choose a new password", says: "This will sign you out everywhere. Then sign in with the new password.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
   "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
-  workspace: { title: "Choose a workspace", says: "Your password is correct for several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
+  workspace: { title: "Choose a workspace", says: "Your password is valid for several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
   enter: { title: "Sign in", says: "Signing you in …", asks: [], button: "Sign in", path: "/v1/auth/enter", then: "done" },
-  code: { title: "Enter the code", says: "We sent you a code by e-mail. It works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
+  code: { title: "Enter the code", says: "We sent you a code by e-mail. It is valid for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
 };
 const WITH_TOKEN = ["setup", "invitation", "reset", "enter"];
 const OPTIONAL = ["workspace", "name"];
@@ -117,7 +117,7 @@ function choose(workspaces) {
 
 // Shows whether the code can be sent by e-mail, and what to do if not.
 function sayWhere({ is_on_its_way: isOnItsWay, then }) {
-  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail right now. To get a code that works for 10 minutes in this browser, run this on the server: ${then}`;
+  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail right now. To get a code that is valid for 10 minutes in this browser, run this on the server: ${then}`;
 }
 
 form.addEventListener("submit", (event) => {
@@ -129,7 +129,7 @@ form.addEventListener("submit", (event) => {
     if (!told.success) return refused(told.error);
     known = {};
     if (then === "done") return location.assign(next);
-    show(then, { isNew: then === "sign-in" ? "Your password is set." : "" });
+    show(then, { isNew: then === "sign-in" ? "Your password has been set." : "" });
     if (then === "code") sayWhere(told.data);
   });
 });
@@ -145,4 +145,4 @@ resend.addEventListener("click", () => busily(async () => {
 
 const page = location.pathname.slice(1);
 const needsLink = WITH_TOKEN.includes(page) && !token;
-show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This link is incomplete. Open the full link you were given." : "", code: needsLink ? "link_missing" : "" });
+show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This link is incomplete. Open the full link that you received." : "", code: needsLink ? "link_missing" : "" });

@@ -76,7 +76,7 @@ function renewed(old, fresh) {
 const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null);
 const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-own");
 
-// State that the user caused: an open part, or a busy button.
+// State that the user's actions caused: an open section or a busy button.
 const isTheirs = ({ nodeName }, name) => (nodeName === "DETAILS" && name === "open") || (nodeName === "BUTTON" && name === "aria-busy");
 
 function patchAttributes(old, fresh) {
@@ -88,7 +88,7 @@ function patchAttributes(old, fresh) {
   if ("checked" in fresh && fresh.hasAttribute("data-bound")) old.checked = fresh.checked;
 }
 
-// Nodes that keep their order are not moved. Otherwise, a frame would load again, and focus would be lost.
+// Nodes that keep their order are not moved. Otherwise, frames would reload and focus would be lost.
 function patchChildren(old, fresh) {
   const wanted = new Set([...fresh.children].map(key));
   for (const child of [...old.children]) if (key(child) && !wanted.has(key(child))) child.remove();

@@ -6,7 +6,7 @@ import { guarded, typed } from "./unsaved.js";
 
 // fields: as for dialog(), with the names that the API uses; also {type: "choices", options: [[value, words]], value: [value…]}.
 // isShort: fields are placed side by side if there is room. isGuarded: asks for confirmation before unsaved changes are lost.
-// act(entered, form): if it throws an error, the error is shown at the fields that it names, or else below the form.
+// act(entered, form): if it throws an error, the error is shown next to the fields that it names or, if it names none, below the form.
 // done(result of act): runs once the form counts as saved. Reload the page here.
 export function form(key, fields, { yes, act, done = async () => {}, beside = null, oninput = null, isShort = false, isGuarded = false }) {
   const said = h("p.refused", { role: "alert", hidden: true });

@@ -1,4 +1,4 @@
-// Shows one e-mail, which the surrounding page sends. There are three safeguards, each sufficient alone: parsed scripts never run; active content is removed
+// Shows one e-mail, which the surrounding page sends. There are three safeguards, each sufficient on its own: parsed scripts never run; active content is removed
 // here; and this page's policy allows no script except this one.
 "use strict";
 

@@ -47,7 +47,7 @@ export class Live {
     source.addEventListener("trouble", (event) => this.#say("trouble", JSON.parse(event.data).message));
     source.addEventListener("over", () => signIn());
     source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) this.#again(source); // the stream was rejected, so the browser does not reconnect by itself
+      if (source.readyState === EventSource.CLOSED) this.#again(source); // the stream was rejected, so the browser does not reconnect on its own
       else this.#say("lost");
     };
   }

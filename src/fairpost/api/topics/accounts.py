@@ -1,4 +1,4 @@
-"""Live topics of accounts. Each watcher gets only what they are allowed to see."""
+"""Live topics about accounts. Each watcher gets only what they are allowed to see."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -166,7 +166,7 @@ def _workspace(caller: Caller | None) -> str | None:
 
 
 def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
-    """Returns the account as a workspace may see it: by the workspace's own name, and without names of machines."""
+    """Returns the account as a workspace may see it: by the workspace's own name, and without machine names."""
     if caller is None:
         return account
     return replace(

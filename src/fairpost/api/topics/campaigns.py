@@ -1,4 +1,5 @@
-"""Live topics of campaigns: the newest campaigns, and one campaign. All who may see a workspace share a look."""
+"""Live topics about campaigns: the newest campaigns, and one campaign. Everyone who may see a workspace shares a
+look."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -33,9 +34,8 @@ MEMBERS_EVERY_S = 10.0  # how often the recipients on a draft's lists are counte
 class CampaignLine(ResponseModel):
     """A campaign in a list.
 
-    `left` is the number of `emails` that were neither sent nor missed. `ends_at` is when the campaign ended or should
-    end.
-    """
+    `left` is the number of `emails` that were neither sent nor missed. `ends_at` is when the campaign ended or is
+    expected to end."""
 
     workspace: str
     id: str

@@ -19,7 +19,7 @@ WIDTHS = {
     Screen.WIDE: 640,
     Screen.MEDIUM: 640,
     Screen.NARROW: 340,
-}  # close to the available width, so that text appears at its intended size
+}  # close to the available width, so text appears at its intended size
 FULL_WIDTHS = {Screen.WIDE: 1080, Screen.MEDIUM: 640, Screen.NARROW: 340}  # for a card as wide as the page
 FULL_HEIGHTS = {Screen.WIDE: 380, Screen.MEDIUM: HEIGHT, Screen.NARROW: HEIGHT}
 HOUR = timedelta(hours=1)

@@ -67,9 +67,8 @@ class ThrottlingShown:
 class FairnessShown:
     """The fairness figures. `mode` and `queue` describe the installation, and are null for a workspace.
 
-    `waits` measure the time from when an e-mail is due until it begins, by queue and tier; for a workspace, all tiers
-    are combined.
-    """
+    `waits` measures the time from when an e-mail is due until sending starts, by queue and tier; for a workspace, all
+    tiers are combined."""
 
     mode: Mode | None
     queue: Queue | None

@@ -33,7 +33,7 @@ export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_m
   const part = used ? bounced / used : 0;
   const said = bounced ? `Bounces: ${bounced}, ${percent(part)}` : "Bounces: none";
   if (most === null) return meter("Bounces today", 0, null, `${said}, no limit`);
-  if (used < sample) return meter("Bounces today", 0, null, `${said}; the limit applies with ${sample} e-mails or more`);
+  if (used < sample) return meter("Bounces today", 0, null, `${said}; the limit applies after ${sample} e-mails`);
   return meter("Bounces today", 100 * part, most || 0.001, `${said}; limit ${most}\u00a0%`);
 }
 
@@ -62,7 +62,7 @@ export function doing(ctx, account) {
 }
 
 const pause = (ctx, { name }) => dialog(`Pause ${name}?`, {
-  text: "The account does not send any more e-mails. A send in progress finishes. Queued e-mails use other accounts in the pool, or wait.",
+  text: "The account will stop sending e-mails. Any send already in progress will finish. Queued e-mails will use other accounts in the pool or wait.",
   fields: [{ name: "reason", label: "Reason", hint: "Visible to other members.", required: true, maxlength: 500 }],
   yes: "Pause", tone: "danger",
   act: async ({ reason }) => {
@@ -78,7 +78,7 @@ async function resume(ctx, { name }) {
 
 export async function unblock(ctx, { name }, workspace) {
   await post(`${place(ctx, name)}/unblock`, { workspace });
-  tell(`${workspace} is unblocked on ${name}.`);
+  tell(`${workspace} can send through ${name} again.`);
 }
 
 export async function verify(ctx, { name }) {
@@ -92,7 +92,7 @@ export async function verify(ctx, { name }) {
   ctx.show();
 }
 
-// The result of a verification, shown as long as the page is open.
+// The result of a verification, shown while the page is open.
 export function told({ state }) {
   const found = state.verified;
   if (!found) return null;
@@ -113,7 +113,7 @@ const command = () => dialog("Add account", {
 
 // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// The limits of a workspace's account are changed in that workspace. The limits of shared accounts are changed on the server.
+// Limits for a workspace's account are changed in that workspace. Limits for shared accounts are changed on the server.
 export function limitsButton(ctx, { now: account, limits, tag }) {
   if (!changes(ctx)) return null;
   const workspace = ctx.workspace || account.workspace;
@@ -122,7 +122,7 @@ export function limitsButton(ctx, { now: account, limits, tag }) {
   return button("Change limits", async () => {
     const described = await get("/v1/limits", {}, { workspace });
     await dialog(`Limits for ${account.name}`, {
-      text: "Leave a field empty for no limit. Changes apply to the next e-mail.",
+      text: "If a field is empty, there is no limit. Changes apply from the next e-mail on.",
       fields: limitFields(described, limits),
       yes: "Save",
       act: async (given) => {

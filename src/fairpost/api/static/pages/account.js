@@ -10,7 +10,7 @@ const THEN = {
   suspended: "Fix the cause, verify the account, then resume it.",
   no_server: "Add a server so that the account can send.",
   resting: "The account resumes automatically.",
-  paused: "The account sends nothing until you resume it.",
+  paused: "The account will not send anything until you resume it.",
   limit_reached: "The account resumes automatically, or as soon as you raise the limit.",
 };
 
@@ -37,7 +37,7 @@ export default {
           ["Provider", now.provider],
           ["Server", rest.server || "none"],
           ["Next send", next(now)],
-          now.patience && ["Pinned e-mails", ["Unless you resume the account, urgent e-mails that only this account can send fail ", countdown(now.patience.urgent), " and bulk e-mails ", countdown(now.patience.bulk), "."]],
+          now.patience && ["Pinned e-mails", ["Unless you resume the account, urgent e-mails that only this account can send will fail ", countdown(now.patience.urgent), ", and bulk e-mails ", countdown(now.patience.bulk), "."]],
           ["Worker", driver(now)],
           ["Sent", `${number(now.sent_total)} in total`],
           ["Errors today", number(now.day_errors)],
@@ -67,7 +67,7 @@ function blocks(ctx, account, all) {
       !ctx.workspace && changes(ctx) && button("Unblock", () => unblock(ctx, account, each.workspace), { label: `Unblock ${each.workspace}` })],
   });
   return [
-    h("p.quiet", "These workspaces cannot send through this account. Their mail uses the other accounts in their pools."),
+    h("p.quiet", "These workspaces cannot send through this account. Their e-mails are sent through the other accounts in their pools."),
     table("Blocked workspaces", ["Workspace", "Since", "Until", "Reason", ""], all.map(one)),
   ];
 }

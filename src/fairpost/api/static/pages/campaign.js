@@ -74,11 +74,11 @@ async function launch(campaign) {
   });
   await dialog(`Launch ${campaign.id}?`, {
     text: forecastText(found),
-    fields: [{ name: "skip", label: "Skip recipients with missing fields", type: "checkbox", hint: "Otherwise the launch fails if any recipient lacks a field that the template needs." }],
+    fields: [{ name: "skip", label: "Skip recipients with missing fields", type: "checkbox", hint: "Otherwise, the launch fails if any recipient lacks a field that the template requires." }],
     yes: "Launch",
     act: async ({ skip }) => {
       const done = await post(api(campaign, "/launch"), { skip_incomplete: skip });
-      tell(`Launched. ${emails(done.scheduled)} scheduled${done.is_done ? "" : " so far; an engine schedules the rest"}.${done.left_out ? ` ${counted(done.left_out, "recipient")} with missing fields skipped.` : ""}`);
+      tell(`Launched. ${emails(done.scheduled)} scheduled${done.is_done ? "" : " so far; an engine will schedule the rest"}.${done.left_out ? ` ${counted(done.left_out, "recipient")} skipped because of missing fields.` : ""}`);
     },
   });
 }
@@ -96,7 +96,7 @@ function forecastText({ forecast, refused }) {
 
 async function pause(campaign) {
   await post(api(campaign, "/pause"), {});
-  tell("Campaign paused. Sends in progress finish.");
+  tell("Campaign paused. Any sends in progress will finish.");
 }
 
 async function resume(campaign) {
@@ -105,7 +105,7 @@ async function resume(campaign) {
 }
 
 const cancel = (campaign) => confirmed(`Cancel ${campaign.id}?`, {
-  text: `${emails(campaign.waiting)} will not be sent. You cannot resume a cancelled campaign. To stop the campaign only for a while, pause it instead.`,
+  text: `${emails(campaign.waiting)} will not be sent. You cannot resume a cancelled campaign. To stop the campaign temporarily, pause it instead.`,
   yes: "Cancel campaign",
   act: () => post(api(campaign, "/cancel"), {}),
   done: "Campaign cancelled.",
@@ -153,7 +153,7 @@ function expectation(campaign) {
     campaign.done_at && [campaign.state === "completed" ? "Completed" : campaign.finished_at ? "Ended" : "Current forecast", [moment(campaign.done_at), drift === null ? null : ` · ${drifted(drift)}`]],
     why && ["No forecast", why],
     campaign.counted_at && ["Updated", [moment(campaign.counted_at), ". Large campaigns are counted about once a minute."]],
-    ["Time zone of the chart", campaign.timezone],
+    ["Chart time zone", campaign.timezone],
   ]);
 }
 
@@ -252,7 +252,7 @@ function receipts(ctx, campaign) {
 
 async function stopped(ctx, campaign, each) {
   const isDone = await confirmed(`Stop ${campaign.id} for ${each.address}?`, {
-    text: "This recipient gets no further e-mails from this campaign. Other campaigns are not affected.",
+    text: "This recipient will not get any more e-mails from this campaign. Other campaigns are not affected.",
     yes: "Stop",
     act: () => post(api(campaign, "/stop"), { address: each.address }),
     done: `Campaign stopped for ${each.address}.`,

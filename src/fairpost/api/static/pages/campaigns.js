@@ -42,10 +42,10 @@ const done = (each) => (each.ends_at ? [each.is_over ? null : "expected ", momen
 function none(isAll, make) {
   if (isAll) return empty("No campaigns yet.", h("p", "To create a campaign, choose a workspace at the top, or ", link("/settings/workspaces", "add a workspace"), "."));
   return [
-    empty("No campaigns yet. To create one, you need:"),
-    h("ol", h("li", link("/settings/templates", "A template"), " with the content"),
-      h("li", "A list of prospects. Import it on the server with ", h("code", "fairpost prospects import"), ", or through the ", h("a", { href: "/docs" }, "HTTP API")),
-      h("li", link("/accounts", "An account"), " to send through"), make && h("li", "Then choose New campaign above.")),
+    empty("No campaigns yet. To create one:"),
+    h("ol", h("li", "Create a ", link("/settings/templates", "template"), " with the content."),
+      h("li", "Import a list of prospects, either on the server with ", h("code", "fairpost prospects import"), " or through the ", h("a", { href: "/docs" }, "HTTP API"), "."),
+      h("li", "Add an ", link("/accounts", "account"), " to send through."), make && h("li", "Choose New campaign above.")),
   ];
 }
 

@@ -22,7 +22,7 @@ export async function draftDialog(draft, write) {
     fields: [
       !draft && { name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", hint: "Letters, digits, dots, dashes and underscores." },
       { name: "what", label: "Content", options: said, value: said[0][0] },
-      { name: "follow", label: "Follow-up", options: [["", "None"], ...templates.items.map((each) => [each.name, `Template ${each.name}: ${readable(each.subject)}`])], value: "", hint: "The follow-up uses the first e-mail's subject, so that both stay in one thread. Sequences have their own follow-ups." },
+      { name: "follow", label: "Follow-up", options: [["", "None"], ...templates.items.map((each) => [each.name, `Template ${each.name}: ${readable(each.subject)}`])], value: "", hint: "The follow-up uses the first e-mail's subject, so both stay in one thread. Sequences have their own follow-ups." },
       { name: "after", label: "Follow-up delay", value: "3d", hint: "For example 3d or 1d 12h." },
       ...lists.items.map((each) => ({ name: `list ${each.name}`, label: `List ${each.name}: ${counted(each.prospects, "prospect")}`, type: "checkbox", value: draft ? draft.lists.includes(each.name) : lists.items.length === 1 })),
       { name: "route", label: "Send through", options: routes(pools, draft), value: draft ? route(draft) : undefined },
@@ -76,7 +76,7 @@ function local(moment) {
 async function lacking(noContent, isEmpty) {
   const what = [noContent && "a template or a sequence", isEmpty && "a list of prospects"].filter(Boolean).join(" and ");
   await dialog("New campaign", {
-    text: [h("p", `To create a campaign, you first need ${what}.`), noContent ? h("p", link("/settings/templates", "Write a template")) : h("p", "Import a list on the server: ", h("code", "fairpost prospects import LIST FILE"))],
+    text: [h("p", `To create a campaign, you first need ${what}.`), noContent ? h("p", link("/settings/templates", "Create a template")) : h("p", "Import a list on the server: ", h("code", "fairpost prospects import LIST FILE"))],
     yes: "OK",
   });
   return null;

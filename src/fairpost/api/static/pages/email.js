@@ -78,7 +78,7 @@ async function cancel(ctx, email) {
 
 async function retry(ctx, email) {
   const isDone = await confirmed("Retry this e-mail?", {
-    text: "The e-mail is queued again for recipients who have not received it. The number of attempts starts again at 0.",
+    text: "The e-mail is queued again for recipients who have not received it. The number of attempts is reset to 0.",
     yes: "Retry",
     tone: "main",
     act: () => post(path(email, "retry")),
@@ -110,7 +110,7 @@ function doubt(ctx, email, { begun_at, account, attempt, reached, said, asked, p
     ["Where to look", ["In the recipient's mailbox or the account's sent mail. The e-mail was sent if you find a copy with a Message-ID that begins with ", h("code", message_id_begins)]],
   ];
   return h("section.panel.doubt", { "data-key": "doubt", "aria-label": "In doubt" }, h("h2", "It is unknown whether this e-mail was sent"), facts(known),
-    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "Only senders, managers and admins can decide this."));
+    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "Only senders, managers and admins can resolve this."));
 }
 
 // ── timeline ────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +174,7 @@ function content(ctx, email) {
   };
   return panel("Content",
     html && mailFrame(html, { key: email.id, images }),
-    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "If you load images from other servers, these servers learn that the e-mail was opened.")),
+    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "If you load images from other servers, those servers can tell that the e-mail was opened.")),
     html && text ? h("details", { "data-key": "text" }, h("summary", "Plain text"), h("pre", { tabindex: 0 }, text)) : text && h("pre", { tabindex: 0 }, text),
     email.filled && h("details", { "data-key": "places" }, h("summary", "Source with placeholders"), h("pre", { tabindex: 0 }, [email.subject, email.text ?? email.html].join("\n\n"))));
 }

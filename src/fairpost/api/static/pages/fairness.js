@@ -22,7 +22,7 @@ export default {
       top,
       live.mode && mode(live.mode),
       isQuiet
-        ? panel("No activity", empty("Nothing is queued, and nothing was sent in the last 24 hours. When e-mails go out, this page shows each sender's share.", link("/accounts", "View accounts")))
+        ? panel("No activity", empty("Nothing is queued, and nothing was sent in the last 24 hours. Once e-mails are sent, this page shows each sender's share.", link("/accounts", "View accounts")))
         : [numbers(live), evenness(live), columns(waiting(ctx, live), served(ctx, live)), tiers(live)],
       throttled(ctx, live, operates),
       held(ctx, live, operates),
@@ -86,16 +86,16 @@ function tiers({ waiting: { tiers: found }, waits, mode: whole }) {
     key: tier,
     cells: [tier, number(n), number(senders), ...queues.flatMap((queue) => [duration(waits[queue][tier]?.mean_s), duration(waits[queue][tier]?.p99_s)])],
   });
-  return panel("By tier", table("Tiers", ["Tier", ">Queued", ">Senders", ...heads], Object.entries(found).map(row)), h("p.quiet", "Waiting times in the last 24 hours, from the due time to the start of the send."));
+  return panel("By tier", table("Tiers", ["Tier", ">Queued", ">Senders", ...heads], Object.entries(found).map(row)), h("p.quiet", "Waiting times over the last 24 hours, from the due time until sending starts."));
 }
 
-const own = (took) => took && panel("Waiting times", h("p", `${duration(took.mean_s)} on average, p99 ${duration(took.p99_s)}. Measured over the last 24 hours for e-mails sent through this workspace's accounts, from the due time to the start of the send.`));
+const own = (took) => took && panel("Waiting times", h("p", `${duration(took.mean_s)} on average, p99 ${duration(took.p99_s)}. Measured over the last 24 hours for e-mails sent through this workspace's accounts, from the due time until sending starts.`));
 
 // ── throttles and holds ─────────────────────────────────────────────────────────────────────────────────
 
 const who = ({ level, workspace, name, key }) => (level === "workspace" ? `workspace ${workspace}` : `${level} ${name ?? key}`);
 
-// Throttles and holds that were just ended here are hidden at once, because the next update may be seconds away.
+// Throttles and holds that you have just ended here are hidden at once, because the next update may be seconds away.
 const ended = (ctx) => (ctx.state.ended ||= new Set());
 const mark = (each) => JSON.stringify([each.workspace, each.level, each.name ?? each.key, each.since ?? null, each.until]);
 
@@ -135,7 +135,7 @@ const named = ({ level, workspace, name, key }) => ({ workspace, level, name: le
 
 async function lift(ctx, each) {
   const isDone = await confirmed(`Unthrottle ${who(each)}?`, {
-    text: "This sender's queued e-mails can now be sent. Abuse detection will not throttle the sender for a day.",
+    text: "This sender's queued e-mails can be sent again. Abuse detection will not throttle the sender for one day.",
     yes: "Unthrottle", tone: "main",
     act: () => post("/v1/admin/senders/unthrottle", named(each)),
     done: `Unthrottled ${who(each)}.`,
@@ -160,7 +160,7 @@ function fields(workspace, levels) {
   return [
     { name: "workspace", label: "Workspace", value: workspace || "", required: true, maxlength: 200 },
     { name: "level", label: "What to hold", options: levels, value: "user" },
-    { name: "name", label: "Name", maxlength: 200, hint: "Leave empty for a whole workspace." },
+    { name: "name", label: "Name", maxlength: 200, hint: "Leave empty to choose the whole workspace." },
     { name: "reason", label: "Reason", hint: "Visible to the workspace.", required: true, maxlength: 500 },
     { name: "minutes", label: "Minutes", type: "number", min: 1, max: 525600 },
   ];
@@ -169,21 +169,21 @@ function fields(workspace, levels) {
 const given = ({ minutes, name, level, ...same }) => ({ ...same, level, name: level === "workspace" ? "" : name.trim(), ...(minutes && { minutes }) });
 
 const hold = ({ workspace }) => dialog("Hold a sender", {
-  text: "The sender's e-mails stay queued until you release the hold, or for the number of minutes that you enter.",
+  text: "The sender's e-mails will stay queued until you release the hold, or for the number of minutes that you enter.",
   fields: fields(workspace, LEVELS),
   yes: "Hold", tone: "danger",
   act: async (entered) => {
     await post("/v1/admin/senders/hold", given(entered));
-    tell("Held. The list is updated within seconds.");
+    tell("Held. The list will be updated within seconds.");
   },
 });
 
 const throttle = ({ workspace }) => dialog("Throttle a sender", {
-  text: "None of the sender's e-mails are sent for the number of minutes that you enter (one day by default). After that, the sender has the weight of the lowest tier.",
+  text: "None of the sender's e-mails will be sent for the number of minutes that you enter (one day by default). After that, the sender will have the weight of the lowest tier.",
   fields: fields(workspace, LEVELS.filter(([level]) => ["user", "workspace"].includes(level))),
   yes: "Throttle", tone: "danger",
   act: async (entered) => {
     await post("/v1/admin/senders/throttle", given(entered));
-    tell("Throttled. The list is updated within seconds.");
+    tell("Throttled. The list will be updated within seconds.");
   },
 });

@@ -36,7 +36,7 @@ function html(mail, ctx) {
     h("div.actions.tools",
       h("div.actions.widths", { role: "group", "aria-label": "Width" }, WIDTHS.map(([width, name]) => h("button", { type: "button", "aria-pressed": String((state.width || "full") === width), onclick: () => choose({ width }) }, name))),
       isLoaded ? h("span.quiet", "Remote images are loaded.") : button("Load remote images", () => choose({ imagesOf: mail.id }))),
-    isLoaded ? null : h("p.quiet", "Remote images are blocked, because loading them tells the sender that you opened the e-mail."),
+    isLoaded ? null : h("p.quiet", "Remote images are blocked because loading them tells the sender that you opened the e-mail."),
     h("div.paper", { "data-key": "paper", class: state.width === "phone" ? "phone" : null }, mailFrame(mail.html, { key: mail.id, images: isLoaded })),
   ];
 }

@@ -18,7 +18,7 @@ function keep() {
   try {
     localStorage.setItem(NAME, JSON.stringify({ upTo: marks.upTo, ids }));
   } catch {
-    // without storage, all e-mails are unread next time
+    // without storage, all e-mails will be unread next time
   }
 }
 

@@ -163,8 +163,8 @@ function letter(ctx, items) {
 
 const partOf = ({ params, state: { mail } }) => (params.part in mailParts ? params.part : mail.html === null ? "text" : "html");
 const keys = () => h("p", h("kbd", "j"), " and ", h("kbd", "k"), ": next and previous · ", h("kbd", "/"), ": search · ", h("kbd", "Delete"), ": delete");
-const welcome = ({ state }) => (state.found ? null : h("div.empty", h("p", "No e-mails yet. E-mails sent to this inbox are kept here and not delivered."),
-  h("p", h("code", "fairpost up"), " starts the inbox on ", h("code", "smtp://127.0.0.1:1025"), ". To start it alone, run:"), h("p", h("code", "fairpost inbox serve"))));
+const welcome = ({ state }) => (state.found ? null : h("div.empty", h("p", "No e-mails yet. E-mails sent to this inbox are kept here instead of being delivered."),
+  h("p", h("code", "fairpost up"), " starts the inbox on ", h("code", "smtp://127.0.0.1:1025"), ". To start only the inbox, run:"), h("p", h("code", "fairpost inbox serve"))));
 
 function step(ctx, items, by, name) {
   const item = neighbour(ctx, items, by);

@@ -63,7 +63,7 @@ function reasons({ reasons: all }) {
 }
 
 const pause = () => confirmed("Pause everything?", {
-  text: "No account sends another e-mail until you resume. Sends in progress finish.",
+  text: "No e-mails will be sent until you resume. Any sends in progress will finish.",
   yes: "Pause everything",
   act: () => post("/v1/admin/pause", { reason: "Paused from the dashboard" }),
   done: "Everything is paused.",
@@ -71,5 +71,5 @@ const pause = () => confirmed("Pause everything?", {
 
 async function resume() {
   await post("/v1/admin/resume", {});
-  tell("Everything is resumed.");
+  tell("Sending has been resumed.");
 }

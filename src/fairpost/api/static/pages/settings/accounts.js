@@ -71,7 +71,7 @@ const about = (account) => [
   !account && { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off", hint: "For example: sales." },
   { name: "address", label: "E-mail address", type: "email", required: true, maxlength: 500, value: account?.address ?? "", autocomplete: "off", hint: "Its domain must be verified for this workspace." },
   { name: "display_name", label: "Display name", value: account?.display_name ?? "", maxlength: 200, autocomplete: "off" },
-  { name: "pool", label: "Pool", required: true, maxlength: 100, value: account?.pool ?? "default", hint: "Accounts in a pool share its e-mails." },
+  { name: "pool", label: "Pool", required: true, maxlength: 100, value: account?.pool ?? "default", hint: "The pool's e-mails are distributed among its accounts." },
 ].filter(Boolean);
 
 // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,7 +110,7 @@ function isCountryDomain(domain, rule) {
   return rule === `${name}.*` && /^(com?\.)?[a-z]{2}$/.test(country.join("."));
 }
 
-// Sends only limits that differ from the preset, so that later corrections of the preset apply.
+// Sends only limits that differ from the preset, so later corrections to the preset also apply.
 function withLimits({ limits: given = {}, ...body }, { known, asked }) {
   const own = known.find((each) => each.name === body.provider)?.limits ?? {};
   const other = limitsOf(asked, given, own);

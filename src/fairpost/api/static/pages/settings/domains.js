@@ -69,5 +69,5 @@ async function check(ctx, domain, path) {
 }
 
 async function removed(ctx, domain, path) {
-  if (await confirmed(`Remove ${domain}?`, { text: "This workspace can no longer send from this domain.", yes: "Remove", act: () => remove(path), done: `${domain} is removed.` })) await ctx.reload();
+  if (await confirmed(`Remove ${domain}?`, { text: "This workspace will no longer be able to send from this domain.", yes: "Remove", act: () => remove(path), done: `${domain} removed.` })) await ctx.reload();
 }

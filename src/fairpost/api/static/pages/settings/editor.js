@@ -65,7 +65,7 @@ class Pane {
   }
 }
 
-// Each preview has its own frame. The previous frame stays until the next one is ready, so that nothing flickers.
+// Each preview has its own frame. The previous frame stays until the next one is ready, to avoid flickering.
 class Frames {
   #shown = null;
   #coming = null;

@@ -1,4 +1,4 @@
-// The appearance of the workspace to recipients, and its rules for launching campaigns.
+// How the workspace appears to recipients, and its rules for launching campaigns.
 
 import { get, patch } from "../../ask.js";
 import { form } from "../../form.js";

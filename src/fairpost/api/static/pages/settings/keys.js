@@ -11,7 +11,7 @@ const PATH = "/v1/keys";
 const SCOPES = [["read", "Read everything"], ["send", "Send e-mails"], ["manage", "Change everything"]];
 const FIELDS = [
   { name: "name", label: "Name", maxlength: 200, hint: "The purpose of the key, for example “shop” or “nightly import”." },
-  { name: "expires_at", label: "Expires", type: "date", hint: "Leave empty for a key that does not expire." },
+  { name: "expires_at", label: "Expires", type: "date", hint: "Leave empty if the key should not expire." },
   { name: "per_minute", label: "Requests per minute", type: "number", min: 1, hint: "Leave empty for the default." },
   { name: "scopes", label: "Permissions", type: "choices", options: SCOPES, value: ["read"] },
 ];
@@ -21,7 +21,7 @@ export default {
 
   view(ctx) {
     return [
-      ctx.state.made && panel("New key", h("p", "Copy this key now. You cannot see it again."), copied("New key", ctx.state.made.key)),
+      ctx.state.made && panel("New key", h("p", "Copy this key now. You will not be able to see it again."), copied("New key", ctx.state.made.key)),
       panel("Create a key", form("key", FIELDS, { yes: "Create key", isShort: true, act: (entered, box) => make(ctx, entered, box) })),
       panel("Keys", table("Keys", ["Name", "Permissions", ">Per minute", "Created", "Expires", "Last used", "State", ""], ctx.data.map((key) => row(ctx, key)), "No keys yet. Programs need a key to use the API.")),
     ];
@@ -55,7 +55,7 @@ function maker(key) {
 }
 
 async function revoked(ctx, key) {
-  const text = "Programs that use this key lose access immediately. You cannot undo this.";
+  const text = "Programs that use this key will lose access immediately. You cannot undo this.";
   const act = () => remove(`${PATH}/${segment(key.id)}`);
   if (!(await confirmed(`Revoke ${key.name || key.id}?`, { text, yes: "Revoke", act, done: "Key revoked." }))) return;
   if (ctx.state.made?.id === key.id) ctx.state.made = null;

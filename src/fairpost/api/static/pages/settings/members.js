@@ -65,7 +65,7 @@ async function invite(ctx, entered, box) {
 async function changeRole(ctx, person, path) {
   const keys = person.role === "manager" ? [{ ...KEYS, label: "API keys created by this member, if the member is no longer a manager" }] : [];
   const entered = await dialog(`Role for ${person.address}`, {
-    text: "Changing the role signs the member out.",
+    text: "Changing the role will sign the member out.",
     fields: [{ name: "role", label: "Role", options: ROLES, value: person.role }, ...keys],
     yes: "Save",
     act: async ({ role, keys: also }) => tellOfKeys(await put(`${path}/role${also === "revoke" ? REVOKING : ""}`, { role })),
@@ -81,7 +81,7 @@ function tellOfKeys(changed) {
 }
 
 const sendLink = (person, path) => confirmed(`Reset the password for ${person.address}?`, {
-  text: "This sends a link to choose a new password. The current password works until then.",
+  text: "This sends the member a link to choose a new password. Until then, the current password remains valid.",
   yes: "Send link",
   tone: "main",
   act: () => post(`${path}/reset`),
@@ -89,7 +89,7 @@ const sendLink = (person, path) => confirmed(`Reset the password for ${person.ad
 });
 
 async function disable(ctx, person, path) {
-  const text = "This ends all of the member's sessions. The member cannot sign in until you enable them again.";
+  const text = "This ends all of the member's sessions. The member will not be able to sign in again until enabled.";
   const entered = await dialog(`Disable ${person.address}?`, {
     text,
     fields: ctx.workspace ? [KEYS] : [],

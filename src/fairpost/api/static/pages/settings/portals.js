@@ -63,5 +63,5 @@ const given = ({ preheader, ...words }) => ({ ...words, preheader: preheader.tri
 
 async function reset(ctx, path) {
   const text = "This deletes your version of the e-mail.";
-  if (await confirmed("Restore the default?", { text, yes: "Restore default", act: () => remove(path), done: "The default is in use." })) await ctx.reload();
+  if (await confirmed("Restore the default?", { text, yes: "Restore default", act: () => remove(path), done: "Default restored." })) await ctx.reload();
 }

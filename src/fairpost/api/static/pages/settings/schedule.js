@@ -41,7 +41,7 @@ function fieldsOf({ timezone, window, quota }) {
     { name: "window.days", label: "Days", type: "choices", options: DAYS, value: open.map(String) },
     { name: "window.start", label: "From", type: "time", value: start, required: true },
     { name: "window.end", label: "To", type: "time", value: end, required: true, hint: "If both times are the same, the window is open all day. If the end time is earlier than the start time, the window ends the next day." },
-    { name: "window.holidays", label: "Holidays", type: "textarea", rows: 3, value: holidays.join("\n"), hint: "Dates without sending, one per line, such as 2027-12-25." },
+    { name: "window.holidays", label: "Holidays", type: "textarea", rows: 3, value: holidays.join("\n"), hint: "Dates on which no e-mails are sent, one per line. For example 2027-12-25." },
     { name: "quota.daily_max", label: "E-mails per day", type: "number", min: 1, value: quota.daily_max ?? "", hint: "For all campaigns together. Leave empty for no quota." },
     { name: "quota.ramp_up_days", label: "Ramp-up in days", type: "number", min: 0, value: quota.ramp_up_days, hint: "Number of days over which the quota grows evenly to its full value. A change restarts the ramp-up." },
     { name: "quota.ramp_up_percents", label: "Or percentages for the first days", value: quota.ramp_up_percents.join(", "), hint: "For example 10, 20, 50." },
@@ -64,7 +64,7 @@ function said({ timezone, window, quota }) {
   return facts([
     ["Time zone", timezone],
     ["Days", window ? named : "every day"],
-    ["Hours", !window || window.start === window.end ? "the whole day" : `${window.start} to ${window.end}`],
+    ["Hours", !window || window.start === window.end ? "all day" : `${window.start} to ${window.end}`],
     window?.holidays.length && ["Holidays", window.holidays.join(", ")],
     ["E-mails per day", quota.daily_max === null ? "no quota" : number(quota.daily_max)],
     quota.ramp_up_days > 0 && ["Ramp-up", `${quota.ramp_up_days} days`],
@@ -75,7 +75,7 @@ function said({ timezone, window, quota }) {
 function days({ timezone, days: all }) {
   const clock = new Intl.DateTimeFormat("en-GB", { timeZone: timezone, hour: "2-digit", minute: "2-digit" });
   const name = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", weekday: "short", day: "numeric", month: "short" });
-  const open = (day) => (day.open === null ? "the whole day" : day.open.map((each) => `${clock.format(new Date(each.opens_at))}–${clock.format(new Date(each.closes_at))}`).join(", ") || h("span.quiet", "closed"));
+  const open = (day) => (day.open === null ? "all day" : day.open.map((each) => `${clock.format(new Date(each.opens_at))}–${clock.format(new Date(each.closes_at))}`).join(", ") || h("span.quiet", "closed"));
   const rows = all.map((day, n) => ({ key: day.day, cells: [name.format(new Date(`${day.day}T00:00:00Z`)), open(day), day.allowed === null ? "no quota" : number(day.allowed), n === 0 ? number(day.used) : ""] }));
   return [h("p.quiet", `Time zone: ${timezone}.`), table("Next 14 days", ["Day", "Open", ">Quota", ">Used"], rows)];
 }

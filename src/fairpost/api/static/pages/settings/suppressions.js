@@ -61,6 +61,6 @@ async function suppress(ctx, { address, ...why }, box) {
 }
 
 async function removeSuppression(ctx, address) {
-  const text = "After this, the address can receive mail again. Do not remove the addresses of people who asked you to stop writing to them.";
+  const text = "The address will be able to receive mail again. Do not remove the addresses of people who asked you to stop e-mailing them.";
   if (await confirmed(`Remove ${address} from the suppression list?`, { text, yes: "Remove", act: () => remove(`${PATH}/${segment(address)}`), done: `${address} is no longer suppressed.` })) await ctx.reload();
 }

@@ -18,7 +18,7 @@ const TONES = { active: "good", failing: "bad", disabled: "bad", paused: "wait" 
 const fields = ({ url = "", description = "", types = [], tags = {} } = {}) => [
   { name: "url", label: "URL", type: "url", required: true, maxlength: 2000, value: url, placeholder: "https://example.com/fairpost", autocomplete: "off" },
   { name: "description", label: "Description", maxlength: 500, value: description },
-  { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Deliver only events for e-mails that have all of these tags. Leave empty for all e-mails." },
+  { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Deliver only events for e-mails that have all of these tags. Leave empty to include all e-mails." },
   { name: "types", label: "Event types", type: "choices", options: TYPES.map((type) => [type, type]), value: types, hint: "If you choose none, all types are delivered." },
 ];
 const given = ({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(tags.split(",").filter((tag) => tag.trim()).map((tag) => split(tag.trim()))) });
@@ -34,9 +34,9 @@ export default {
   view(ctx) {
     const mayChange = ctx.is("manager", "admin");
     return [
-      ctx.state.made && panel("Secret", h("p", `Copy the secret of ${ctx.state.made.url} now. You cannot see it again. Your endpoint verifies signatures with it.`), copied("Secret", ctx.state.made.secret)),
+      ctx.state.made && panel("Secret", h("p", `Copy the secret for ${ctx.state.made.url} now. You will not be able to see it again. Your endpoint uses it to verify signatures.`), copied("Secret", ctx.state.made.secret)),
       mayChange && panel("Add a webhook", form("webhook", fields(), { yes: "Add", act: (entered, box) => add(ctx, entered, box) })),
-      ctx.data.length ? ctx.data.map((webhook) => one(ctx, webhook, mayChange)) : empty("No webhooks yet. Add one to get events at your own endpoint."),
+      ctx.data.length ? ctx.data.map((webhook) => one(ctx, webhook, mayChange)) : empty("No webhooks yet. Add one to receive events at your own endpoint."),
     ];
   },
 };
@@ -58,14 +58,14 @@ function one(ctx, webhook, mayChange) {
     mayChange && actions(
       button("Send test", () => test(ctx, webhook), { label: `Send a test event to ${url}` }),
       isStopped || state === "failing" ? button("Resume", () => act(ctx, id, "resume", "Webhook resumed."), { tone: isStopped ? "main" : "", label: `Resume ${url}` }) : null,
-      isStopped ? null : button("Pause", () => act(ctx, id, "pause", "Webhook paused. Its events wait until you resume it."), { label: `Pause ${url}` }),
+      isStopped ? null : button("Pause", () => act(ctx, id, "pause", "Webhook paused. Its events will wait until you resume it."), { label: `Pause ${url}` }),
       button("Edit", () => toggle(ctx, "edited", id), { label: `Edit ${url}` }),
       button("Replay", () => replay(ctx, webhook), { label: `Replay events to ${url}` }),
       button("New secret", () => rotate(ctx, webhook), { label: `New secret for ${url}` }),
       button("Remove", () => removed(ctx, webhook), { tone: "danger", label: `Remove ${url}` }),
     ),
     ctx.state.edited === id && form(`webhook ${id}`, fields(webhook), { yes: "Save", act: (entered) => edit(ctx, id, entered) }),
-    h("p", button(ctx.state.logged === id ? "Hide log" : "Show log", () => log(ctx, id), { label: `Log of ${url}` })),
+    h("p", button(ctx.state.logged === id ? "Hide log" : "Show log", () => log(ctx, id), { label: `Log for ${url}` })),
     ctx.state.logged === id && requests(ctx, webhook));
 }
 
@@ -77,7 +77,7 @@ function requests(ctx, { id, url }) {
       button("Details", () => details(id, entry), { label: `Details of ${entry.message_id}` })],
   }));
   return [
-    table(`Log of ${url}`, ["At", "Event", ">Attempt", ">Status", ">Time", "Result", ""], rows, "No requests in the last seven days."),
+    table(`Log for ${url}`, ["At", "Event", ">Attempt", ">Status", ">Time", "Result", ""], rows, "No requests in the last seven days."),
     pager(next, async (cursor) => {
       const more = await get(`${PATH}/${segment(id)}/deliveries`, { cursor });
       ctx.state.log = { items: [...items, ...more.items], next: more.next };
@@ -132,14 +132,14 @@ async function test(ctx, { id }) {
 }
 
 async function rotate(ctx, { id, url }) {
-  const text = "For a day, requests are signed with both secrets. After that, only the new secret is valid.";
+  const text = "For one day, requests will be signed with both secrets. After that, only the new secret will be valid.";
   const done = await confirmed(`New secret for ${url}?`, { text, yes: "New secret", tone: "main", act: async () => { ctx.state.made = await post(`${PATH}/${segment(id)}/rotate`, {}); } });
   if (done) await ctx.reload();
 }
 
 async function replay(ctx, { id, url }) {
   const entered = await dialog(`Replay events to ${url}`, {
-    text: "All events since this time are posted again, with the same IDs.",
+    text: "All events since this time will be posted again with the same IDs.",
     fields: [{ name: "since", label: "Since", type: "datetime-local", required: true }],
     yes: "Replay",
     act: ({ since: start }) => post(`${PATH}/${segment(id)}/replay`, { since: new Date(start).toISOString() }),
@@ -148,6 +148,6 @@ async function replay(ctx, { id, url }) {
 }
 
 async function removed(ctx, { id, url }) {
-  const text = "This webhook gets no more events, and its log is deleted.";
+  const text = "This webhook will no longer receive events, and its log will be deleted.";
   if (await confirmed(`Remove ${url}?`, { text, yes: "Remove", act: () => remove(`${PATH}/${segment(id)}`), done: "Webhook removed." })) await ctx.reload();
 }

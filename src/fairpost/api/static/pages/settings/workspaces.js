@@ -78,7 +78,7 @@ async function changePools(ctx, { name, loans }, path) {
 
 async function suspend(ctx, { name }, path) {
   const entered = await dialog(`Suspend ${name}?`, {
-    text: "The workspace's API keys and members lose access immediately. Queued e-mails are still sent.",
+    text: "The workspace's API keys and members will lose access immediately. Queued e-mails will still be sent.",
     fields: [{ name: "reason", label: "Reason", maxlength: 500 }],
     yes: "Suspend",
     tone: "danger",

@@ -51,5 +51,5 @@ async function change(ctx, { old, new: fresh }, box) {
 }
 
 async function end(ctx, session) {
-  if (await confirmed("End this session?", { text: "To continue in that browser, you must sign in again.", yes: "End session", act: () => remove(`/v1/auth/sessions/${segment(session.id)}`), done: "Session ended." })) await ctx.reload();
+  if (await confirmed("End this session?", { text: "To continue in that browser, you will have to sign in again.", yes: "End session", act: () => remove(`/v1/auth/sessions/${segment(session.id)}`), done: "Session ended." })) await ctx.reload();
 }
