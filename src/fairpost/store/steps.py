@@ -31,7 +31,7 @@ class StepStore(Database):
                 *settled_as, reason=settles.reason, soft_bounced=settles.soft_bounced, step=step
             )
             return StepAnswer(settled=settled)
-        assert begins.evidence is None, "an e-mail with a draft must be started alone"
+        assert begins.evidence is None, "an e-mail with a draft must begin alone"
         settled, begun = await self.settle_and_begin(
             *settled_as,
             follower=begins.email_id,
