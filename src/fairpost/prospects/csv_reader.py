@@ -187,7 +187,7 @@ def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
         raise UnreadableFile("the file is not text or is UTF-16 without a byte order mark. Save it as CSV in UTF-8.")
     if len(row) > COLUMNS_MAX or max(map(len, row)) > COLUMN_NAME_CHARS_MAX:
         raise UnreadableFile(
-            f"the header must have at most {COLUMNS_MAX:,} columns, with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is it a CSV file?"
+            f"the header can have at most {COLUMNS_MAX:,} columns, with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is this a CSV file?"
         )
     names = [_shown(cell.strip()) or f"column {number}" for number, cell in enumerate(row, 1)]
     slugs = [_slug(name) or f"column_{number}" for number, name in enumerate(names, 1)]

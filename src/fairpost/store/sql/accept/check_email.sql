@@ -120,7 +120,7 @@ BEGIN
     ELSIF (value #>> '{}') ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]' THEN
         RETURN fairpost.complaint(field, 'must not contain line breaks or other control characters');
     ELSIF char_length(value #>> '{}') > chars_max THEN
-        RETURN fairpost.complaint(field, format('must have at most %s characters, got %s', chars_max, char_length(value #>> '{}')));
+        RETURN fairpost.complaint(field, format('must be at most %s characters long, got %s', chars_max, char_length(value #>> '{}')));
     ELSIF value = '""' AND NOT may_be_empty THEN
         RETURN fairpost.complaint(field, 'must not be empty');
     END IF;
@@ -266,7 +266,7 @@ BEGIN
         ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]' THEN
             RETURN fairpost.complaint('headers.' || name, 'must be a string without line breaks or other control characters');
         ELSIF octet_length(value #>> '{}') > 8192 THEN
-            RETURN fairpost.complaint('headers.' || name, format('must have at most 8192 bytes, got %s', octet_length(value #>> '{}')));
+            RETURN fairpost.complaint('headers.' || name, format('must be at most 8192 bytes long, got %s', octet_length(value #>> '{}')));
         ELSIF total > 50 THEN
             RETURN fairpost.complaint('headers', 'must be at most 50');
         END IF;
@@ -307,7 +307,7 @@ BEGIN
             RETURN fairpost.complaint(field || '.data', 'must be base64 text');
         END;
         IF bytes > 26214400 THEN
-            RETURN fairpost.complaint('attachments', 'must have at most 26214400 bytes in total');
+            RETURN fairpost.complaint('attachments', 'must be at most 26214400 bytes in total');
         END IF;
         place := place + 1;
     END LOOP;

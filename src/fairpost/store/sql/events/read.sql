@@ -12,7 +12,7 @@ BEGIN
         id := dropped.id;
         RETURN;
     ELSIF p_cursor !~ '^[0-9]{1,18}\.[0-9]{1,18}$' THEN
-        RAISE EXCEPTION 'after: is no cursor' USING ERRCODE = 'FP001', DETAIL = '{"field": "after", "message": "is no cursor"}';
+        RAISE EXCEPTION 'after: is not a cursor' USING ERRCODE = 'FP001', DETAIL = '{"field": "after", "message": "is not a cursor"}';
     END IF;
     turn := split_part(p_cursor, '.', 1);
     id := split_part(p_cursor, '.', 2);

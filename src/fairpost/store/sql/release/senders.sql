@@ -11,7 +11,7 @@ BEGIN
         RAISE EXCEPTION 'only the operator can change a workspace' USING ERRCODE = 'FP004';
     END IF;
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
-        RAISE EXCEPTION 'sender: the names of workspaces and users must have 1 to 200 characters, and plans at most 100' USING ERRCODE = 'FP001';
+        RAISE EXCEPTION 'sender: the names of workspaces and users must be 1 to 200 characters long, and plans at most 100' USING ERRCODE = 'FP001';
     END IF;
     IF p_since NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
         RAISE EXCEPTION 'since: must be between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
