@@ -14,9 +14,9 @@ ADDRESS_BYTES_MAX = 254
 LOCAL_BYTES_MAX = 64
 LABEL_CHARS_MAX = 63
 NAME_CHARS_MAX = 256
-USUAL_CHARS_MAX = 64  # in an address of at most this length, no part can be too long
+USUAL_CHARS_MAX = 64  # no part of an address of at most this length can be too long
 
-# A text that matches is certainly an address. Nearly all addresses match, and need no other check.
+# A text that matches is certainly an address. Nearly all addresses match and need no other check.
 _USUAL = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@(?:[A-Za-z0-9]++(?:-++[A-Za-z0-9]++)*+\.)+[A-Za-z0-9]++")
 _MAILTO = re.compile(r"(?:^|(?<=<))mailto:([^?>]*)(?:\?[^>]*)?", re.IGNORECASE)
 _NAMED = re.compile(r'(?:"((?:[^"\\]|\\["\\])*)" *|([^"<>]*))<([^<>]*)>')

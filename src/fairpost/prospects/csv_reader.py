@@ -1,6 +1,6 @@
-"""Reads prospects from a CSV file of any size, as written by spreadsheets: record by record, in bounded memory.
+"""Reads prospects from a CSV file of any size, as written by spreadsheets, record by record and in bounded memory.
 
-Returns the content or error of each line. The database decides which prospects already exist, and which values are
+Returns the content or error of each line. The database decides which prospects already exist and which values are
 written.
 """
 
@@ -27,15 +27,15 @@ COLUMNS_MAX = 1_000
 COLUMN_NAME_CHARS_MAX = 100
 FIELD_CHARS_MAX = 100_000
 RECORD_CHARS_MAX = 1_000_000
-REREAD_CHARS_MAX = 100_000_000  # reading this much again takes a second or two
-EXTERNAL_ID_CHARS_MAX = 200  # the ID becomes part of an idempotency key, which can have 500 characters
+REREAD_CHARS_MAX = 100_000_000  # rereading this much takes a second or two
+EXTERNAL_ID_CHARS_MAX = 200  # the ID becomes part of an idempotency key, which can be up to 500 characters long
 TEXT_CHARS_SHOWN = 100
 COLUMNS_SHOWN = 20
 
 
 class UnreadableFile(FairpostError):
-    """The file does not contain prospects. Raised before the first line is read, or later if the specified encoding
-    turns out to be wrong.
+    """The file does not contain prospects. Raised before the first line is read or, if the specified encoding turns out
+    to be wrong, later.
     """
 
 
@@ -55,8 +55,8 @@ def read_header(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> Header:
-    """Returns how `read_prospects` would read the file, for a preview. Before you call `read_prospects`, return to the
-    start of the file.
+    """Returns how `read_prospects` would read the file, for a preview. Before you call `read_prospects`, rewind the
+    file.
     """
     return _header(file.read(SAMPLE_BYTES), mapping or {}, encoding, delimiter)[0]
 
@@ -71,7 +71,7 @@ def read_prospects(
     """Yields the lines of a file, which may be a pipe. Raises UnreadableFile immediately when called, rather than at
     the first line.
 
-    `mapping` gives the field of a column if it differs from the column's name, or "" to skip it.
+    `mapping` specifies the field for each column whose field differs from its name, or "" to skip the column.
     """
     head = file.read(SAMPLE_BYTES)
     header, header_lines = _header(head, mapping or {}, encoding, delimiter)
@@ -87,7 +87,7 @@ _MARKED = "fairpost.broken"
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
     """Replaces an undecodable byte with the character U+DC00 plus its value. No file can contain these characters, so
-    the line can be reported later.
+    the affected line can be reported later.
     """
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
@@ -113,7 +113,7 @@ class _Rejoined(io.RawIOBase):
 
 
 def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWrapper:
-    if encoding == "utf-8":  # the built-in error handler makes the same marks, and is faster
+    if encoding == "utf-8":  # the built-in error handler produces the same marks and is faster
         return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return io.TextIOWrapper(file, encoding=encoding, errors=_MARKED, newline="")
 
@@ -148,7 +148,7 @@ _ADDRESS_NAMES = {*_SPELLINGS["email"].split(), *_ADDRESS_MAYBE}
 
 
 def _header(head: bytes, mapping: Mapping[str, str], encoding: str | None, delimiter: str | None) -> tuple[Header, int]:
-    """Returns the header, and the number of its last line."""
+    """Returns the header and the number of its last line."""
     if delimiter is not None and delimiter not in tuple(DELIMITERS):
         raise UnreadableFile(f"delimiter must be one of {', '.join(map(repr, DELIMITERS))}; got {delimiter!r}")
     try:
@@ -169,7 +169,7 @@ def _header(head: bytes, mapping: Mapping[str, str], encoding: str | None, delim
 
 
 def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
-    """Returns the first row that is neither empty nor Excel's `sep=` line, and the number of its last line."""
+    """Returns the first row that is neither empty nor Excel's `sep=` line, and the number of the row's last line."""
     rows = csv.reader(iter(partial(text.readline, RECORD_CHARS_MAX), ""), delimiter=delimiter, strict=True)
     try:
         for row in rows:
@@ -182,12 +182,12 @@ def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
 
 def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
     if not row:
-        raise UnreadableFile("the header has an unclosed quote, or is too long. Is it a CSV file?")
+        raise UnreadableFile("the header has an unclosed quote or is too long. Is this a CSV file?")
     if any("\0" in cell for cell in row):
-        raise UnreadableFile("the file is UTF-16 without a byte order mark, or not text. Save it as CSV in UTF-8.")
+        raise UnreadableFile("the file is not text or is UTF-16 without a byte order mark. Save it as CSV in UTF-8.")
     if len(row) > COLUMNS_MAX or max(map(len, row)) > COLUMN_NAME_CHARS_MAX:
         raise UnreadableFile(
-            f"the header must have at most {COLUMNS_MAX:,} columns, with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is it a CSV file?"
+            f"the header can have at most {COLUMNS_MAX:,} columns, with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is this a CSV file?"
         )
     names = [_shown(cell.strip()) or f"column {number}" for number, cell in enumerate(row, 1)]
     slugs = [_slug(name) or f"column_{number}" for number, name in enumerate(names, 1)]
@@ -211,8 +211,8 @@ def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 def _guessed_fields(names: list[str], slugs: list[str], asked: dict[str, str]) -> list[str]:
-    """Guesses fields by column names. A guess that the mapping assigns to another column is dropped: the field then
-    gets the column's own name.
+    """Guesses fields from column names. A guess that the mapping assigns to another column is dropped: the field then
+    takes the column's own name.
     """
     guesses = [_KNOWN.get(_bare(name)) for name in names]
     if "email" not in guesses and "email" not in asked.values():
@@ -230,8 +230,8 @@ def _bare(name: str) -> str:
 
 
 def _slug(name: str) -> str:
-    """Returns a name for templates: words of letters and digits in any script, joined by underscores, not starting with
-    a digit.
+    """Returns a name for use in templates: words of letters and digits in any script, joined by underscores and not
+    starting with a digit.
     """
     letters = unicodedata.normalize("NFKC", name).lower()
     slug = "_".join("".join(c if f"_{c}".isidentifier() and c != "_" else " " for c in letters).split())
@@ -257,8 +257,8 @@ def _listed(names: list[str]) -> str:
 
 
 class _Lines:
-    """The lines of a file, from which csv builds records. Keeps the lines of the current record, so that they can be
-    read again.
+    """The lines of a file, from which csv builds records. Keeps the lines of the current record so that they can be
+    reread.
     """
 
     def __init__(self, text: io.TextIOWrapper, *, skip: int) -> None:
@@ -272,7 +272,7 @@ class _Lines:
             self._fresh()
 
     def __iter__(self) -> Iterator[str]:
-        """Yields lines until the end of the file, or until the record is too long."""
+        """Yields lines until the file ends or the record is too long."""
         size = 0
         while line := self._again.popleft() if self._again else self._fresh():
             size = size + len(line) if self.record else len(line)
@@ -290,8 +290,8 @@ class _Lines:
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """Puts back all lines of the record except the first, so that they are read again. If too much has already been
-        read twice, it skips them instead.
+        """Puts back all lines of the record except the first, so that they are reread. If too much has already been
+        reread, skips them instead.
         """
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
@@ -302,9 +302,9 @@ class _Lines:
 
 
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the prospects, and an error for each malformed record. If a malformed record spans several lines, it most
+    """Yields the prospects, and an error for each malformed record. A malformed record that spans several lines most
     likely has an unclosed quote. Therefore, only its first line is reported as invalid, and the other lines are read
-    separately. Because the end of the quoted field is unknown, all rows after it must be complete.
+    separately. Because the end of the quoted field is unknown, all subsequent rows must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
@@ -343,20 +343,20 @@ def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadPros
 
 def _unparsed(text: str) -> str:
     if len(text) >= RECORD_CHARS_MAX:
-        return f"has more than {RECORD_CHARS_MAX:,} characters, or an unclosed quote"
+        return f"is longer than {RECORD_CHARS_MAX:,} characters or has an unclosed quote"
     if len(text) > FIELD_CHARS_MAX:
-        return f"has a field of more than {FIELD_CHARS_MAX:,} characters, or an unclosed quote"
-    return 'has an unclosed quote, or one inside a field that is not doubled ("")'
+        return f"has a field longer than {FIELD_CHARS_MAX:,} characters or an unclosed quote"
+    return 'has an unclosed quote, or a quote inside a field that is not doubled ("")'
 
 
 def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
     if len(text) > FIELD_CHARS_MAX and max(map(len, row)) > FIELD_CHARS_MAX:
-        return f"has a field of more than {FIELD_CHARS_MAX:,} characters"
+        return f"has a field longer than {FIELD_CHARS_MAX:,} characters"
     if "\0" in text:
-        return "has a zero byte"
+        return "contains a zero byte"
     if not text.isascii():
         try:
-            text.encode()  # the fastest way to find a mark of an invalid byte
+            text.encode()  # the fastest way to find the mark of an invalid byte
         except UnicodeEncodeError as error:
             byte = ord(text[error.start]) & 0xFF
             before = _shown(text[max(0, error.start - 20) : error.start])
@@ -376,8 +376,8 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The position of each field in a row. A field without a column has the position after the last column, where there
-    is an empty cell.
+    """The position of each field in a row. A field without a column is given the position after the last column, where
+    the cell is empty.
     """
 
     width: int
@@ -395,8 +395,8 @@ class _Plan:
         return cls(width=width, email=email, timezone=timezone, external_id=external_id, others=others)
 
     def misfit(self, row: list[str], *, whole: bool) -> str | None:
-        """Returns why a row does not fit. Missing or additional empty cells at the end are allowed, because
-        spreadsheets write them.
+        """Returns why a row does not fit the header. Missing cells or extra empty cells at the end are allowed, because
+        spreadsheets produce them.
 
         Any other difference means that cells have shifted to other columns.
         """
@@ -417,7 +417,7 @@ class _Plan:
             return f"timezone must be a name such as Europe/Berlin; got {_shown(timezone)!r}"
         external_id = row[self.external_id].strip()
         if ":" in external_id or len(external_id) > EXTERNAL_ID_CHARS_MAX or not external_id.isprintable():
-            return f'id must be at most {EXTERNAL_ID_CHARS_MAX} characters on one line, without ":"; got {_shown(external_id)!r}'
+            return f'id must be a single line of at most {EXTERNAL_ID_CHARS_MAX} characters, without ":"; got {_shown(external_id)!r}'
         fields = {field: value for place, field in self.others if (value := row[place].strip())}
         if mailbox.name is not None:
             fields.setdefault("name", mailbox.name)

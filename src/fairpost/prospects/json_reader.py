@@ -1,7 +1,7 @@
 """Reads prospects from JSON: a list of objects, or one object per line. Returns the content or error of each entry.
 
-An object has `address`, and may have `id`, `timezone` and `fields`: `fields` maps the names that templates use to texts
-or numbers.
+An object has an `address` and may have an `id`, a `timezone` and `fields`, which maps the names that templates use to
+text or numbers.
 """
 
 import json
@@ -21,7 +21,7 @@ from fairpost.prospects.csv_reader import (
 )
 
 LINE_BYTES_MAX = 1_048_576
-LIST_MAX = 100_000  # maximum entries of a list, which is read as a whole
+LIST_MAX = 100_000  # maximum entries in a list, which is read as a whole
 LIST_BYTES_MAX = 4_194_304  # maximum size of a list, which is read as a whole; longer data must be sent as lines
 KEYS = {"address", "id", "timezone", "fields"}
 # Names that would be misunderstood as something other than a field.
@@ -35,7 +35,7 @@ def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
         if len(line) == LINE_BYTES_MAX and not line.endswith(b"\n"):
             _skip_rest(file)
             yield _bad(
-                number, line[:TEXT_CHARS_SHOWN].decode(errors="replace"), f"has {LINE_BYTES_MAX:,} bytes or more"
+                number, line[:TEXT_CHARS_SHOWN].decode(errors="replace"), f"is {LINE_BYTES_MAX:,} bytes or longer"
             )
         elif line.strip():
             try:
@@ -50,7 +50,7 @@ def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
     """Yields the entries of a list, numbered from 1. Raises UnreadableFile immediately when called."""
     data = file.read(LIST_BYTES_MAX + 1)
     if len(data) > LIST_BYTES_MAX:
-        raise UnreadableFile(f"a list can have at most {LIST_BYTES_MAX:,} bytes. Send one object per line, or CSV.")
+        raise UnreadableFile(f"a list can be at most {LIST_BYTES_MAX:,} bytes. Send one object per line, or CSV.")
     try:
         found = _parsed(data)
     except ValueError as error:
@@ -58,7 +58,7 @@ def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
     if not isinstance(found, list):
         raise UnreadableFile("it must be a list of objects")
     if len(found) > LIST_MAX:
-        raise UnreadableFile(f"a list can have at most {LIST_MAX:,} objects. Send one object per line, or CSV.")
+        raise UnreadableFile(f"a list can contain at most {LIST_MAX:,} objects. Send one object per line, or CSV.")
     return (_prospect(value, number) for number, value in enumerate(found, 1))
 
 
@@ -115,7 +115,7 @@ def _wrong_id(external_id: Any) -> str | None:
         and external_id.isprintable()
         and ":" not in external_id
     )
-    return None if fits else f'id must be at most {EXTERNAL_ID_CHARS_MAX} characters on one line, without ":"'
+    return None if fits else f'id must be a single line of at most {EXTERNAL_ID_CHARS_MAX} characters, without ":"'
 
 
 def wrong_fields(fields: Any) -> str | None:
@@ -130,7 +130,7 @@ def wrong_fields(fields: Any) -> str | None:
         if not isinstance(value, str | int | float | None):
             return f"fields: the value of {_quoted(name)} must be text or a number"
         if isinstance(value, str) and not _is_storable(value):
-            return f"fields: the value of {_quoted(name)} must be text of at most {FIELD_CHARS_MAX:,} characters, without a zero byte"
+            return f"fields: the value of {_quoted(name)} must be text of at most {FIELD_CHARS_MAX:,} characters and contain no zero byte"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Convert account rows to accounts: which columns to select, and how to parse them.
+"""Convert account rows to accounts: which columns to select and how to parse them.
 
 Parsed limits and transports are cached, because callers that list all accounts every second find most of them
 unchanged.
@@ -27,7 +27,7 @@ from fairpost.system import clock
 from fairpost.transports.registry import read_transport
 
 LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
-KEPT_CHARS_MAX = 4_000  # maximum length of a cached transport, which can be long if it contains a key
+KEPT_CHARS_MAX = 4_000  # maximum length of a cached transport; a transport that contains a key can be long
 
 _LIMITS = tuple(each.name for each in LIMITS)
 _SETTINGS = (
@@ -36,7 +36,7 @@ _SETTINGS = (
 _PATIENCE = """l.suspended_at + (SELECT p.urgent FROM fairpost.patience p) AS patience_urgent,
     l.suspended_at + (SELECT p.bulk FROM fairpost.patience p) AS patience_bulk"""
 _DRIVEN = "CASE WHEN isfinite(l.until) THEN l.until END AS driven_until, clock_timestamp() AS seen_at"
-# Leaves out the stored `transport`, because a request may only see the transports of its own workspace's accounts.
+# Omits the stored `transport`, because a request may only see the transports of its own workspace's accounts.
 COLUMNS = f"l.*, {_SETTINGS}, {', '.join(f'a.{name}' for name in _LIMITS)}, a.revision AS account_revision, {_PATIENCE}, {_DRIVEN}"
 
 
@@ -89,7 +89,7 @@ def read_runtime(row: Any) -> AccountRuntime:
 
 
 def write_troubles(troubles: Troubles) -> str | None:
-    """Serialize the troubles. Return None if the account has no failures."""
+    """Serialize the failures. Return None if the account has none."""
     if troubles == NO_TROUBLES:
         return None
     return json.dumps(
@@ -113,7 +113,7 @@ def _troubles(text: str | None) -> Troubles:
     return Troubles(
         throttle_count=stored["throttle_count"],
         unreachable=stored["unreachable"],
-        is_barred=stored.get("is_barred", False),  # engines of older versions do not write this field
+        is_barred=stored.get("is_barred", False),  # older engine versions do not write this field
         answer=stored["answer"],
         refused=tuple(map(EmailId, stored["refused"])),
         last=EmailId(stored["last"]) if stored["last"] is not None else None,

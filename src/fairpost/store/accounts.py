@@ -1,6 +1,6 @@
-"""Add, change, remove and look up accounts; read and replace their sealed secrets.
+"""Add, change, remove and look up accounts, and read and replace their sealed secrets.
 
-Rows are converted to accounts in account_rows.py. A worker's writes to the account that it holds are in leases.py.
+Rows are converted to accounts in account_rows.py. A worker's writes to the account it holds are in leases.py.
 """
 
 import json
@@ -40,7 +40,7 @@ class AccountStore(Database):
     ) -> AccountId:
         """Add an account. Raises KeysChanged.
 
-        A sealed secret requires the account ID that it was sealed for, and the keys that were in use at that time.
+        A sealed secret requires the ID of the account it was sealed for and the keys that were in use at that time.
         """
         settings = {**asdict(limits), "display_name": display_name, "provider": provider}
         with _changed_meanwhile():
@@ -79,9 +79,7 @@ class AccountStore(Database):
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys used by all secrets, and the IDs of the keys used by all secrets except this
-        account's.
-        """
+        """Return the IDs of the keys used by any secret, and of those used by any secret except this account's."""
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 
@@ -90,8 +88,8 @@ class AccountStore(Database):
         return [SealedSecret(owner=row["owner"], name=row["name"], sealed=row["sealed"]) for row in rows]
 
     async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[str, str | None]) -> bool:
-        """Replace secrets by owner in one commit; None removes a secret. If `before` is outdated, write nothing and
-        return False.
+        """Replace secrets, keyed by owner, in one commit. None removes a secret. If `before` is outdated, write nothing
+        and return False.
         """
         known = json.dumps({each.owner: each.sealed for each in before})
         return bool(await self.value("SELECT fairpost.replace_secrets($1, $2)", known, json.dumps(dict(after))))
@@ -133,7 +131,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[AccountRuntime]:
-        """Return the same accounts as `accounts`, each together with the engine that drives it."""
+        """Return the same accounts as `accounts`, each with the engine that drives it."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
                    SELECT {COLUMNS} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id

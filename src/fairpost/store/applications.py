@@ -1,4 +1,4 @@
-"""Applications that enqueue over SQL with their own login, and the workspaces that each login may act for.
+"""Applications that enqueue over SQL with their own login, and the workspaces each login may act for.
 
 The privileges are defined and granted in sql/rights/.
 """
@@ -42,7 +42,7 @@ async def grant(store: Store, login: str, workspaces: Sequence[str]) -> None:
 
 
 async def revoke(store: Store, login: str) -> None:
-    """Revoke all access from this login. Raises Refusal if the login had no access."""
+    """Revoke all access from this login. Raises Refusal if the login has no access."""
     if not await store.fetch("DELETE FROM fairpost.applications a WHERE a.role_name = $1 RETURNING 1", login):
         raise Refusal("login.unknown", login=login)
     await store.value("SELECT fairpost.keep_out($1)::text", login)

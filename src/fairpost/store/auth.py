@@ -1,7 +1,7 @@
-"""Store and read users, their links, sign-ins and sessions. Permissions are decided elsewhere.
+"""Store and read users, their links, sign-ins and sessions. Permissions are checked elsewhere.
 
-Changes to a user lock the row first, so that the second of two concurrent changes sees the first. `now` is for tests
-and simulations; by default, the database's clock applies.
+Changes to a user lock the row first, so the second of two concurrent changes sees the first. `now` is for tests and
+simulations; by default, the database's clock applies.
 """
 
 from collections.abc import Collection
@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A user whose row is locked until the end of the transaction."""
+    """A user whose row is locked until the transaction ends."""
 
     person: Person
     password_hash: str | None
@@ -55,7 +55,7 @@ class PendingSignIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A maximum number of failures within a period."""
+    """The maximum number of failures within a period."""
 
     address_max: int
     client_max: int
@@ -105,7 +105,7 @@ async def listed(store: "Store", workspace: str | None) -> list[Person]:
 async def add_invited(
     store: "Store", *, workspace: str | None, address: str, name: str, role: Role, now: datetime | None
 ) -> Person | None:
-    """Add a user, or change the name and role of a user who has not accepted the invitation yet.
+    """Add a user, or change the name and role of a user who has not yet accepted the invitation.
 
     Return None if the user has already accepted or is disabled.
     """
@@ -280,7 +280,7 @@ async def add_session(
 async def open_session(
     store: "Store", token_hash: bytes, *, idle: timedelta, noted_every: timedelta, now: datetime | None
 ) -> Session | None:
-    """Return the session, and record when it was last used, at most once per `noted_every`."""
+    """Return the session and, at most once per `noted_every`, record that it was used."""
     sql = """
         WITH clock AS MATERIALIZED (SELECT coalesce($4, clock_timestamp()) AS now), found AS MATERIALIZED (
             SELECT s.token_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
@@ -299,9 +299,9 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Return those of the given sessions that are valid and whose workspace is not suspended.
+    """Return the given sessions that are valid and whose workspace is not suspended.
 
-    Do not mark them as used.
+    Does not mark them as used.
     """
     sql = """
         SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
@@ -333,7 +333,7 @@ async def revoke_named(store: "Store", person_id: PersonId, session_id: str, *, 
 
 
 async def revoke_all(store: "Store", person_id: PersonId, *, but: bytes | None = None, now: datetime | None) -> int:
-    """End all sessions except `but`, and all unfinished sign-ins. Return how many sessions ended."""
+    """End all sessions except `but`, and all unfinished sign-ins. Return how many sessions were ended."""
     await store.value("DELETE FROM fairpost.sign_ins WHERE person_id = $1 AND used_at IS NULL", person_id)
     sql = """WITH ended AS (
             UPDATE fairpost.sessions SET revoked_at = coalesce($3, clock_timestamp())
@@ -378,7 +378,7 @@ async def end_offers(store: "Store", person_id: PersonId) -> None:
 
 
 async def offered(store: "Store", token_hash: bytes, *, now: datetime | None) -> tuple[Purpose, Person | None] | None:
-    """Return the purpose and the user of a link, or None if the link no longer works."""
+    """Return the purpose of a link and its user, or None if the link no longer works."""
     sql = """SELECT i.purpose, p.* FROM fairpost.invitations i LEFT JOIN fairpost.people p ON p.id = i.person_id
         WHERE i.token_hash = $1 AND i.used_at IS NULL AND i.expires_at > coalesce($2, clock_timestamp()) AND p.disabled_at IS NULL"""
     row = await store.row(sql, token_hash, _at(now))

@@ -1,4 +1,4 @@
-"""Senders that are blocked on an account. An engine blocks a sender. The block ends at its end time, or when a person
+"""Senders that are blocked from using an account. Engines create blocks. A block ends at its end time or when a person
 lifts it.
 """
 
@@ -22,7 +22,7 @@ async def block(
     until: datetime | None = None,
     now: datetime | None = None,
 ) -> bool:
-    """Block this workspace on the account until `until`, or until it is unblocked manually if `until` is None.
+    """Block this workspace from using the account until `until` or, if `until` is None, until it is unblocked manually.
 
     Return False if the lease is gone or the account has reached its maximum number of blocks.
     """
@@ -46,7 +46,7 @@ async def unblock(
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Return the accounts that have work left only for blocked senders."""
+    """Return the accounts whose only remaining mail is from blocked senders."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 
@@ -54,7 +54,7 @@ async def blocked_for_all(store: Store) -> list[AccountId]:
 async def read_blocks(
     store: Store, *, now: datetime, account: str | None = None, workspace: str | None = None, most: int | None = None
 ) -> list[Block]:
-    """Return the current blocks, ordered by account and workspace, optionally only those of one account or one sender."""
+    """Return the current blocks, ordered by account and workspace, optionally restricted to one account or one sender."""
     rows = await store.fetch(_BLOCKS, now, account, workspace, most)
     return [_block(row) for row in rows]
 
@@ -64,7 +64,7 @@ async def read_blocked_mail(
 ) -> list[tuple[str, Block, int]]:
     """Return the routes on which blocks hold back mail, those with the most waiting e-mails first.
 
-    Each comes with the block that ends first and the number of waiting e-mails.
+    Each route includes the block that ends first and the number of waiting e-mails.
     """
     rows = await store.fetch("SELECT * FROM fairpost.blocked_mail($1, $2, $3)", most, now, workspace)
     return [(row["route"], _block(row), row["waiting"]) for row in rows]

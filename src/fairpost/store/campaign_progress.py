@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["sent", "missed", "waiting"]
 
-# Gives the launch time to make its own forecast before an engine makes one instead.
+# The time that a launch has to make its own forecast before an engine makes one instead.
 _LAUNCHED_S = 60
 
 
@@ -27,7 +27,7 @@ class ProgressPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The counts of a campaign at one moment.
+    """The counts of a campaign at a point in time.
 
     `waiting` counts all e-mails that are neither `sent` nor `missed`, including those claimed, in doubt or parked.
     """
@@ -37,7 +37,7 @@ class Snapshot:
     missed: int
     waiting: int
     by_step: Mapping[int, Mapping[str, int]]  # step -> state -> number of e-mails
-    by_account: Mapping[int | None, Mapping[Kind, int]]  # None: e-mails that have no account yet, or never had one
+    by_account: Mapping[int | None, Mapping[Kind, int]]  # None: e-mails that have no account yet or never had one
     revised_forecast: str | None  # serialized
 
     def count(self, *states: str) -> int:
@@ -47,7 +47,7 @@ class Snapshot:
 async def count(store: "Store", *, seconds_max: float) -> int:
     """Count the e-mails of campaigns that are due for a count.
 
-    Return the number of campaigns, which is 0 if another engine is already counting.
+    Return the number of campaigns counted, which is 0 if another engine is already counting.
     """
     return int(await store.value("SELECT fairpost.count_campaigns($1, $2)", seconds_max, clock.stated()))
 

@@ -68,7 +68,7 @@ class Planned:
 class Planning:
     """The progress of planning, across all processes.
 
-    `scheduled` counts the e-mails of all runs. The other counts cover only the last run.
+    `scheduled` counts the e-mails of all runs; the other counts cover only the last run.
     """
 
     steps: int
@@ -80,8 +80,8 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the counts of e-mails and prospects from
-    planning.
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the numbers of e-mails and prospects that
+    planning counted.
     """
 
     scheduled: int
@@ -108,7 +108,7 @@ class PendingSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillToSend:
-    recipients: int  # prospects that have not received the first step yet
+    recipients: int  # prospects that have not yet received the first step
     pending: tuple[PendingSteps, ...]
 
 
@@ -229,7 +229,7 @@ async def campaigns_before(
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """Remove a draft and everything that belongs only to it.
 
-    Return False if it is no longer a draft: a campaign that was launched is kept.
+    Return False if it is no longer a draft: launched campaigns are kept.
     """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
@@ -240,7 +240,7 @@ async def remove_draft(store: "Store", campaign: Campaign) -> bool:
 
 
 async def _remove_own(store: "Store", campaign: Campaign) -> None:
-    """Remove the sequence that was created for this campaign, and the templates that were written for that sequence."""
+    """Remove the sequence that was created for this campaign, and the templates that were created for that sequence."""
     rows = await store.fetch(
         """SELECT s.id, x.template_id FROM fairpost.sequences s JOIN fairpost.sequence_steps x ON x.sequence_id = s.id
            WHERE s.workspace = $1 AND s.name = $2 AND s.is_own AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)""",
@@ -308,7 +308,7 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
-    """Restart planning with the first prospect, to include recipients that were added since. Return False if the
+    """Restart planning from the first prospect to include recipients that were added since. Return False if the
     campaign is not running.
     """
     return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
@@ -332,13 +332,15 @@ async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
 
 
 async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason | None]]:
-    """Move campaigns that are due to their next state. Return the workspace, name, new state and reason of each."""
+    """Move campaigns that are due for a transition to their next state. Return the workspace, name, new state and
+    reason of each.
+    """
     rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
     return [(row["workspace"], row["name"], CampaignState(row["state"]), _reason(row)) for row in rows]
 
 
 async def wrong_gates(store: "Store") -> list[str]:
-    """Return the workspaces that have a gate to open or shut."""
+    """Return the workspaces that have a gate to open or close."""
     return [
         row["workspace"]
         for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
@@ -346,7 +348,7 @@ async def wrong_gates(store: "Store") -> list[str]:
 
 
 async def fail_stranded(store: "Store", *, most: int) -> int:
-    """Fail follow-ups whose account will not send them. Return how many failed."""
+    """Fail follow-ups whose account can no longer send them. Return how many failed."""
     return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
 
 
@@ -357,19 +359,19 @@ async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
 
 
 async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Pause the campaign. Return False if the campaign was not in progress."""
+    """Pause the campaign. Return False if it was not in progress."""
     return bool(
         await store.value("SELECT fairpost.pause_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
 
 
 async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
-    """Resume the campaign. Return False if the campaign was neither paused nor failed."""
+    """Resume the campaign. Return False if it was neither paused nor failed."""
     return bool(await store.value("SELECT fairpost.resume_campaign($1, $2, $3)", campaign.id, by, clock.stated()))
 
 
 async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Cancel the campaign. Return False if the campaign had already ended."""
+    """Cancel the campaign. Return False if it had already ended."""
     return bool(
         await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
@@ -381,7 +383,7 @@ async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: 
 async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
     """Return the subject, text and HTML of a step: as launched or, before the launch, as in the current template.
 
-    A follow-up without a subject uses that of the first step.
+    A follow-up without a subject uses the first step's subject.
     """
     row = await store.row(
         """SELECT o.subject, o.text_body, o.html_body FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id
@@ -420,7 +422,7 @@ async def first_member(store: "Store", campaign: Campaign) -> str | None:
 
 
 async def members(store: "Store", campaign: Campaign) -> int:
-    """Return the number of prospects on the campaign's lists, each counted once."""
+    """Return the number of distinct prospects on the campaign's lists."""
     sql = """SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m
              WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[])"""
     return int(await store.value(sql, campaign.id))
@@ -448,8 +450,8 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return how many prospects on the campaign's lists lack one of these fields, and the first of them with their
-    fields.
+    """Return how many prospects on the campaign's lists lack one of these fields, and the first few of those prospects
+    with their fields.
     """
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
@@ -465,8 +467,8 @@ async def incomplete(
 
 
 async def lacking(store: "Store", campaign: Campaign, required: Sequence[str]) -> dict[str, int]:
-    """Return how many prospects on the campaign's lists lack each of these fields. Fields that no prospect lacks are
-    left out.
+    """Return how many prospects on the campaign's lists lack each of these fields. Omits fields that every prospect
+    has.
     """
     rows = await store.fetch(
         """SELECT w.name, count(*) AS n FROM unnest($2::text[]) w(name) JOIN fairpost.prospects p ON fairpost.lacks(p.fields, ARRAY[w.name])
@@ -528,7 +530,7 @@ async def receipts(
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
     """Return the waiting e-mails, and the prospects on the campaign's lists that have no e-mails. Paused prospects are
-    left out.
+    omitted.
     """
     rows = await store.fetch(
         """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count

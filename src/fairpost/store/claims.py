@@ -1,4 +1,5 @@
-"""A lease holder's operations on e-mails before sending: claim them in fair order, return them, or fail them.
+"""A lease holder's operations on e-mails before sending: claim them in fair order, return them to the queue, or fail
+them.
 
 sql/release/ decides the order.
 """
@@ -31,7 +32,7 @@ class ClaimStore(Database):
     ) -> dict[AccountId, Claim]:
         """Claim e-mails for several accounts of a pool at once.
 
-        Accounts missing from the result must claim on their own.
+        Accounts that are missing from the result must claim individually.
         """
         sql = "SELECT * FROM fairpost.claim_group($1, $2, $3, $4, $5)"
         accounts, epochs = [lease.account_id for lease in leases], [lease.epoch for lease in leases]
@@ -45,7 +46,7 @@ class ClaimStore(Database):
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
         """Return the e-mails that this lease has claimed but not begun, or None if the lease is gone.
 
-        Call this if the answer to a claim was lost.
+        Call this if the response to a claim was lost.
         """
         sql = "SELECT fairpost.held($1, $2, $3)"
         ids = await self.value(sql, lease.account_id, lease.epoch, at(now))
@@ -60,15 +61,15 @@ class ClaimStore(Database):
         return tuple(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
 
     async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: Reason) -> bool:
-        """Fail an e-mail that can never be sent, before it begins and without charging the account.
+        """Fail an e-mail that can never be sent, before its attempt begins and without charging the account.
 
-        Returns False if the lease no longer holds it.
+        Return False if the lease no longer holds it.
         """
         sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5, $6)"
         why = (reason.code, write_params(reason))
         return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, *why, clock.stated()))
 
     async def next_urgent(self, lease: Lease, *, before: datetime) -> datetime | None:
-        """Return when the next urgent e-mail that this account might send becomes due."""
+        """Return when the next urgent e-mail that this account may send becomes due."""
         moment: datetime | None = await self.value("SELECT fairpost.next_urgent($1, $2)", lease.account_id, before)
         return moment

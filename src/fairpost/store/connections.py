@@ -1,15 +1,17 @@
-"""Open connections, and keep a small pool of them per process, filled on demand.
+"""Open connections and keep a small pool of them per process, filled on demand.
 
-A pooler (PgBouncer in transaction mode) assigns a session to one transaction and then to another client. A statement
-prepared in one session does not exist in the next, or its name stands for another client's statement. `connect` detects
-a pooler and then keeps no prepared statements. On a direct connection to PostgreSQL, statements stay prepared.
+A pooler (PgBouncer in transaction mode) assigns a session to a client for one transaction and then to another client. A
+statement prepared in one session does not exist in the next, or its name refers to another client's statement.
+`connect` detects poolers and keeps no prepared statements on such connections. On a direct connection to PostgreSQL,
+statements stay prepared.
 
 asyncpg's own pool resets a session after each use and releases it in a separate task. That costs a round trip and six
-iterations of the event loop per statement, and doubles the time of a short one. Our statements leave nothing in the
-session, so a connection is returned as it is. It is discarded if it was interrupted in the middle of a statement.
+iterations of the event loop per statement, and doubles the duration of short statements. Our statements leave no state
+in the session, so a connection is returned to the pool as is. A connection that was interrupted in the middle of a
+statement is discarded.
 
-Every statement has a timeout on the client side. A server that vanishes never answers, and a proxy or pooler in between
-hides this from the kernel's own probes. If no answer arrives in time, the connection is closed together with all idle
+Every statement has a client-side timeout. A server that vanishes never responds, and a proxy or pooler in between hides
+this from the kernel's own probes. If no response arrives in time, the connection is closed together with all idle
 connections, and the next statement reconnects.
 """
 
@@ -27,10 +29,10 @@ from fairpost.model.errors import DatabaseUnavailable, FairpostError
 from fairpost.system import clock
 
 PLACE_S_MAX = 30.0  # maximum wait for a free connection
-PLANS_S_MAX = 60.0  # after this time, statements are planned again, because the tables may have been empty at first
+PLANS_S_MAX = 60.0  # statements are replanned after this time, because the tables may have been empty at first
 CONNECT_S_MAX = 15.0
 ANSWER_S_MAX = 30.0  # per statement
-BULK_S_MAX = 600.0  # per statement on much data: imports, months of history, searches for a person's data
+BULK_S_MAX = 600.0  # per statement on a lot of data: imports, months of history, searches for a person's data
 LOOK_MS = 5_000  # how often the server checks whether the client of a statement in progress is still connected
 LEAVE_S_MAX = 3.0  # time to ask the server to cancel a statement
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
@@ -41,7 +43,7 @@ _poolers: set[str] = set()  # URLs that are known to connect through a pooler
 
 
 class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
-    """A connection that limits how long each statement waits for an answer."""
+    """A connection that limits how long each statement waits for a response."""
 
     _config: Any  # the driver's configuration, with the limit
 
@@ -55,14 +57,14 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
         return limit_s
 
     def allow(self, answer_s_max: float | None) -> None:
-        """Set the time limit for each of the following statements. None removes the limit."""
+        """Set the time limit for each subsequent statement. None removes the limit."""
         if answer_s_max != self.answer_s_max:
             self._config = self._config._replace(command_timeout=answer_s_max)
 
     def _cancel_current_command(self, *waiters: Any) -> None:
-        """Limit how long the driver waits after it gives up on a statement and asks the server to cancel it.
+        """Limit how long the driver waits for the server to cancel a statement that timed out.
 
-        Neither that request nor a rollback may wait as long as the statement itself.
+        Neither the cancel request nor a rollback may wait as long as the statement itself.
         """
         self.is_given_up = True
         self.allow(LEAVE_S_MAX if self.answer_s_max is None else min(LEAVE_S_MAX, self.answer_s_max))
@@ -70,7 +72,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
 
 
 class PooledConnection(LimitedConnection):
-    """A connection through a pooler. Another client inherits any state left in its session."""
+    """A connection through a pooler. Any state left in its session is inherited by another client."""
 
     async def _introspect_types(self, *args: Any) -> Any:
         """Look up types in a transaction.
@@ -89,8 +91,8 @@ async def connect(
     timeout_s: float = CONNECT_S_MAX,
     answer_s_max: float | None = ANSWER_S_MAX,
 ) -> LimitedConnection:
-    """Open a connection. `behind_pooler` means that the connection leads through a pooler; otherwise, one round trip
-    detects whether it does.
+    """Open a connection. `behind_pooler` means that the connection is known to lead through a pooler; otherwise, one
+    round trip detects whether it does.
     """
     async with asyncio.timeout(timeout_s):
         if not (behind_pooler or url in _poolers):
@@ -115,7 +117,7 @@ async def _connected(
 
 
 def _probe(conn: "asyncpg.Connection") -> None:
-    """Set kernel probes, so that a lost machine or network is noticed within about ten seconds."""
+    """Configure kernel probes so that a lost machine or network is detected within about ten seconds."""
     sock = conn._transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -125,7 +127,7 @@ def _probe(conn: "asyncpg.Connection") -> None:
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """Return whether the connection leads through a pooler. If it does not, make the server notice when this process is
+    """Return whether the connection leads through a pooler. If it does not, make the server detect when this process is
     gone.
 
     PostgreSQL reports its process ID when a connection starts; a pooler makes one up. Only the row count of this query
@@ -178,7 +180,7 @@ class BulkStatements(Statements):
 
 
 def allow(conn: "asyncpg.Connection", answer_s_max: float | None) -> None:
-    """Set the time limit for each of the following statements.
+    """Set the time limit for each subsequent statement.
 
     A connection that the caller opened keeps its own limits.
     """
@@ -201,7 +203,7 @@ class Connections(Statements):
     async def open(
         cls, url: str, *, most: int, behind_pooler: bool = False, answer_s_max: float = ANSWER_S_MAX
     ) -> Self:
-        """Open the pool and its first connection, so that an unreachable database is noticed at once."""
+        """Open the pool and its first connection, so that an unreachable database is detected at once."""
         connections = cls(url, most=most, behind_pooler=behind_pooler, answer_s_max=answer_s_max)
         connections._free.append(await connections._connected())
         return connections
@@ -236,7 +238,7 @@ class Connections(Statements):
     def _give_up(self, conn: LimitedConnection) -> None:
         """Close the connection and all idle connections, because they lead to the same server.
 
-        Statements in progress on other connections have limits of their own.
+        Statements in progress on other connections have their own limits.
         """
         task = asyncio.create_task(_leave(conn))
         self._leaving.add(task)

@@ -1,4 +1,4 @@
-"""Conversations with people: list, read and label them, and read the data needed to answer.
+"""Conversations with people: list, read and label them, and read the data needed to reply.
 
 sql/settle/replies.sql writes conversations.
 """
@@ -45,7 +45,7 @@ async def listed(
     before: ConversationId | None = None,
     most: int = 50,
 ) -> list[Conversation]:
-    """Return conversations, latest message first. For the next page, pass the last ID as `before`."""
+    """Return conversations, the one with the latest message first. For the next page, pass the last ID as `before`."""
     sql = _LISTED if workspace is not None else _LISTED.replace("c.workspace = $1", "$1::text IS NULL")
     rows = await store.fetch(sql + _SHOWN, workspace, label, before, most)
     return [_conversation(row) for row in rows]
@@ -78,7 +78,7 @@ async def set_labels(store: "Store", id_: ConversationId, labels: Sequence[str])
 
 
 async def lock(store: "Store", id_: ConversationId) -> None:
-    """Lock the conversation, so that no other transaction changes its labels until this transaction ends."""
+    """Lock the conversation so that no other transaction changes its labels until this transaction ends."""
     await store.value("SELECT id FROM fairpost.conversations WHERE id = $1 FOR UPDATE", id_)
 
 

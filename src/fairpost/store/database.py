@@ -29,8 +29,8 @@ class Database:
     ) -> Self:
         """Connect to the database.
 
-        `behind_pooler` means that the URL leads through a pooler, which skips detection. `answer_s_max` is the limit
-        per statement.
+        `behind_pooler` means that the URL leads through a pooler, so detection is skipped. `answer_s_max` is the time
+        limit per statement.
         """
         with in_plain_words(url):
             return cls(
@@ -55,7 +55,7 @@ class Database:
     @classmethod
     @asynccontextmanager
     async def unopened(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> AsyncIterator[Self]:
-        """Yield a store that connects with its first statement."""
+        """Yield a store that connects when it executes its first statement."""
         store = cls(Connections(url, most=connections_max, behind_pooler=behind_pooler))
         try:
             yield store
@@ -79,13 +79,13 @@ class Database:
         return await self._pool.fetchval(sql, *args)
 
     async def now(self) -> datetime:
-        """Return the time according to the database's clock, or according to ours if a test has stopped it."""
+        """Return the database's time, or ours if a test has stopped our clock."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
         return moment
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[Self]:
-        """Yield a store whose statements all belong to one commit."""
+        """Yield a store whose statements are all committed together."""
         if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn, conn.transaction():
                 yield type(self)(conn)
@@ -101,7 +101,9 @@ class Database:
         return type(self)(TenantConnections(self._pool, workspace))
 
     def in_bulk(self) -> Self:
-        """Return a store for the same database with a longer time limit, for statements that read or write much data."""
+        """Return a store for the same database with a longer time limit, for statements that read or write a lot of
+        data.
+        """
         if isinstance(self._pool, Statements):
             return type(self)(BulkStatements(self._pool))
         allow(self._pool, BULK_S_MAX)
@@ -118,5 +120,5 @@ class Database:
 
 
 def at(now: datetime | None) -> datetime | None:
-    """Return None, which means the database's clock, or our time if a test has stopped our clock."""
+    """Return None, which stands for the database's clock, or our time if a test has stopped our clock."""
     return now or clock.stated()

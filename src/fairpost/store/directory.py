@@ -8,7 +8,7 @@ from fairpost.model.names import WORKSPACE_NAME
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-PLACEMENTS_MAX = 1_000  # limit for each answer
+PLACEMENTS_MAX = 1_000  # time limit for each response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Placement:
 
 
 async def place(home: Store, workspace: str, *, region: str) -> None:
-    """Place a workspace in a region permanently: its queue and history are stored there and cannot be moved.
+    """Place a workspace in a region permanently: its queue and history are stored in that region and cannot be moved.
 
     Placing it in the same region again has no effect. Raises Refusal.
     """

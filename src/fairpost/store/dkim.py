@@ -63,7 +63,7 @@ async def key_checked(store: "Store", workspace: str, key_id: int, *, is_there: 
 async def key_locked(store: "Store", key: LockedKey) -> None:
     """Record that an engine could not unseal the key.
 
-    This is recorded at most once a minute, because many e-mails may use the key.
+    The failure is recorded at most once a minute, because many e-mails may use the key.
     """
     await store.value(
         """UPDATE fairpost.dkim_keys k SET locked_at = t.now FROM (SELECT coalesce($3, clock_timestamp())) t(now)
@@ -73,7 +73,7 @@ async def key_locked(store: "Store", key: LockedKey) -> None:
 
 
 async def locked_keys(store: "Store", *, now: datetime, workspace: str | None = None) -> list[LockedKey]:
-    """Return the keys that delay mail because an engine could not unseal them in the past few minutes."""
+    """Return the keys that are delaying mail because an engine could not unseal them in the past few minutes."""
     rows = await store.fetch(
         """SELECT k.workspace, k.domain, k.selector FROM fairpost.dkim_keys k
            WHERE k.locked_at > $1::timestamptz - $2::interval AND k.retired_at IS NULL AND ($3::text IS NULL OR k.workspace = $3)

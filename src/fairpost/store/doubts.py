@@ -1,4 +1,4 @@
-"""Find e-mails in doubt, and record the decisions of providers, engines and people about them.
+"""Find e-mails in doubt, and record what providers, engines and people decide about them.
 
 `in_doubt` itself is recorded like any other outcome: see steps.py.
 """
@@ -19,8 +19,8 @@ from fairpost.system import clock
 
 class DoubtStore(OutgoingStore):
     async def doubts_to_resend(self, account_id: AccountId | None = None) -> dict[EmailId, timedelta]:
-        """Return the e-mails in doubt whose policy requires them to be sent again now, each with the time it has been
-        in doubt.
+        """Return the e-mails in doubt whose policy requires them to be sent again now, and how long each has been in
+        doubt.
         """
         rows = await self.fetch("SELECT email_id, waited FROM fairpost.doubts_to_resend($1)", account_id)
         return {EmailId(row["email_id"]): row["waited"] for row in rows}
@@ -69,13 +69,11 @@ class DoubtStore(OutgoingStore):
     async def recheck(self, email_id: EmailId) -> Begun:
         """Return whether an e-mail in doubt could be sent now, and the recipients to skip.
 
-        The answer is the same as that of `begin`, but nothing changes.
+        The result is the same as that of `begin`, but nothing changes.
         """
         row = await self.row("SELECT * FROM fairpost.recheck($1, $2)", email_id, clock.stated())
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])
 
     async def leave_in_doubt(self, email_id: EmailId, why: str | None) -> None:
-        """Record that the provider was asked but does not know the outcome, so that the policy or a person has to
-        decide.
-        """
+        """Record that the provider was asked but does not know the outcome, so the policy or a person has to decide."""
         await self.value("SELECT fairpost.leave_in_doubt($1, $2)", email_id, why)

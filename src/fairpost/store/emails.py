@@ -23,10 +23,10 @@ class EmailStore(Database):
         now: datetime | None = None,
         requests: Sequence[Any] | None = None,
     ) -> list[Any]:
-        """Enqueue e-mails for services that submit their users' mail.
+        """Enqueue e-mails on behalf of services that submit their users' mail.
 
         `daily_max` and `waiting_max` are limits per user; `workspace_max` is a limit per workspace in 24 hours.
-        `requests` contains one request for each e-mail. Using an idempotency key again with a different request is an
+        `requests` contains one request for each e-mail. Reusing an idempotency key with a different request is an
         error.
         """
         return await self.fetch(

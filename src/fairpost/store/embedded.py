@@ -1,6 +1,6 @@
 """Supervise the embedded PostgreSQL server: create, start and stop it, and recover after a crash.
 
-There is one server per home directory, shared by any number of processes. Its files are handled in folder.py, its
+There is one server per home directory, shared by any number of processes. Its files are managed in folder.py, its
 processes in postmaster.py, and its user in identity.py. Connections, migrations and queries do not belong here.
 """
 
@@ -48,7 +48,7 @@ PANIC = " PANIC: "  # marks a panic in the log
 TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error):")
 MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # marks a continuation of the previous line
 
-# Tuned for a queue on a laptop: durable, modest in memory, quick to vacuum tables whose rows change often.
+# Tuned for a queue on a laptop: durable, low memory use, and quick vacuuming of tables whose rows change often.
 DEFAULTS: Mapping[str, str] = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -69,7 +69,7 @@ DEFAULTS: Mapping[str, str] = {
     "log_min_messages": "warning",
     "log_checkpoints": "off",
     "listen_addresses": "",
-    # After a crash, one call synchronizes the file system instead of one call for each of a thousand files.
+    # After a crash, synchronize the file system with one call instead of a thousand files with one call each.
     **({"recovery_init_sync_method": "syncfs"} if sys.platform == "linux" else {}),
 }
 
@@ -84,8 +84,8 @@ STOP_SIGNALS: Mapping[StopMode, signal.Signals] = {
 LAUNCHER = '"$@" >&2 & echo $!'
 
 ADVICE = (
-    ("No space left on device", "The disk is full. Free some space, then start again."),
-    ("Disk quota exceeded", "The disk quota is exceeded. Free some space, then start again."),
+    ("No space left on device", "The disk is full. Free up some space, then try again."),
+    ("Disk quota exceeded", "The disk quota is exceeded. Free up some space, then try again."),
     ("Permission denied", "Check the owner of that directory, or set FAIRPOST_HOME to one of your own."),
     ("Read-only file system", "Set FAIRPOST_HOME to a writable directory."),
     ("Not a directory", "Set FAIRPOST_HOME to a writable directory."),
@@ -143,7 +143,7 @@ class EmbeddedServer:
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop the server and wait until all of its processes have ended. Do nothing if there is no server.
 
-        From then on it counts as stopped on purpose, so it is not restarted automatically.
+        From then on, the server counts as stopped on purpose and is not restarted automatically.
         """
         with self._in_plain_words("stop"):
             if not self._folder.path.is_dir():
@@ -178,7 +178,7 @@ class EmbeddedServer:
         return self._folder.was_stopped
 
     def wait_for_end(self, s_max: float) -> None:
-        """Wait until the postmaster dies, for at most `s_max`."""
+        """Wait until the postmaster dies, but no longer than `s_max`."""
         running = self._running()
         if running is not None:
             wait_for_end(running.pid, s_max=s_max)
@@ -247,7 +247,7 @@ class EmbeddedServer:
         elif is_alive(pid):
             raise EmbeddedServerError(
                 f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s. It may still be "
-                f"recovering from a crash. Follow {self._folder.log}, and start again when it is ready."
+                f"recovering from a crash. Follow {self._folder.log}, and try again when it is ready."
             )
         last_words = self._folder.log_since(log_offset) or "nothing (it was killed)"
         raise _failure(f"PostgreSQL stopped while starting. From {self._folder.log}", last_words)
@@ -297,7 +297,7 @@ class EmbeddedServer:
             )
 
     def _evict_orphans(self) -> PidFile | None:
-        """Wait until the processes of a dead server have ended, and kill processes that remain.
+        """Wait until the processes of a dead server have ended, and kill any that remain.
 
         If a server turns out to be starting up, return it.
         """
@@ -312,7 +312,7 @@ class EmbeddedServer:
                 self._signal_orphans(then)
         raise EmbeddedServerError(
             f"Another process uses {self._folder.data}, but no server is visible from here. "
-            "Stop that process, which may run in another container, then start again. "
+            "Stop that process, which may be running in another container, then try again. "
             f"To find it, try: lsof {self._folder.alive}"
         )
 
@@ -332,7 +332,7 @@ class EmbeddedServer:
         if found.single_user:
             raise EmbeddedServerError(
                 f"A single-user PostgreSQL (process {found.pid}) is using {self._folder.data}. "
-                "Let it finish, then start again."
+                "Let it finish, then try again."
             )
         return found
 
@@ -379,7 +379,7 @@ def _is_ready(running: PidFile | None) -> bool:
 
 
 def _is_useless(running: PidFile) -> bool:
-    """Return whether the server is stopping, or is unreachable because the temporary directory was emptied."""
+    """Return whether the server is stopping or is unreachable because the temporary directory was emptied."""
     return running.state == "stopping" or (running.state == "ready" and not _has_socket(running))
 
 
@@ -388,7 +388,7 @@ def _has_socket(running: PidFile) -> bool:
 
 
 def server_environment() -> dict[str, str]:
-    """Return our environment without variables that affect PostgreSQL, and without the master key.
+    """Return our environment without the master key and the variables that affect PostgreSQL.
 
     With a fixed TZ, initdb does not search through all time zones.
     """
@@ -399,20 +399,21 @@ def server_environment() -> dict[str, str]:
 def _failure(what: str, output: str) -> EmbeddedServerError:
     """Return an error with the log lines that explain the failure.
 
-    Each line is included once, because the number of panics before a server ends is random.
+    Each line is included once, because a server may panic any number of times before it ends.
     """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said
-    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # lines are compared without times and pids
+    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # compared without times and pids
     lines = [f"  {line}" for line in distinct.values()][-LINES_SHOWN_MAX:]
-    advice = next((advice for sign, advice in ADVICE if sign in output), "Fix this, then start again.")
+    advice = next((advice for sign, advice in ADVICE if sign in output), "Fix this, then try again.")
     return EmbeddedServerError("\n".join([f"{what}:", *lines, advice]))
 
 
 def _telling(said: Sequence[str]) -> Iterator[str]:
     """Yield error lines, each with its details and hints.
 
-    Details and hints of other lines are skipped: after an interrupted start, a server hints at damaged data.
+    The details and hints of other lines are skipped: after an interrupted start, for example, a server hints at damaged
+    data.
     """
     is_telling = False
     for line in said:

@@ -1,6 +1,6 @@
 """Record which engines exist, how their workers ended, and whether the engines have confirmed the current server.
 
-The operations of a single worker are in leases.py, claims.py and steps.py.
+A single worker's operations are in leases.py, claims.py and steps.py.
 """
 
 import json
@@ -31,14 +31,14 @@ class EngineStore(Database):
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
     async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
-        """Free the accounts of an engine that has no processes left, and return how many there were.
+        """Release the accounts of an engine that has no processes left, and return how many there were.
 
-        `heir` is the engine that has taken over its state.
+        `heir` is the engine that has taken over the dead engine's state.
         """
         return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
-        """Record that a process running only this worker died. Return the number of such deaths in a row, across all
+        """Record that a process running only this worker died. Return the number of consecutive deaths, across all
         engines.
 
         When this number reaches `deaths_max`, the account is suspended.

@@ -1,4 +1,4 @@
-"""Read events by cursor, in commit order. sql/events/ explains how they get their positions."""
+"""Read events by cursor, in commit order. sql/events/ explains how positions are assigned."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ _OF_EMAIL = """
 
 
 async def take_turn(store: "Store") -> int | None:
-    """Give new events their positions in one commit, so that they can be read. Return the number of events.
+    """Assign positions to new events in one commit, so that they can be read. Return the number of events.
 
     Return None if another process is already doing so.
     """
@@ -42,7 +42,7 @@ async def events_after(
     workspace: str | None = None,
     kinds: Sequence[str] | None = None,
 ) -> EventPage:
-    """Return the next page. Without a cursor, the page starts with the oldest event that is kept.
+    """Return the next page. Without a cursor, the page starts with the oldest available event.
 
     If `workspace` is None, the page covers all workspaces and the operator. Raises Refusal if events after the cursor
     were dropped, or if the cursor does not belong to this database.
@@ -68,13 +68,13 @@ async def events_end(store: "Store") -> str:
 
 
 async def events_tail(store: "Store", n: int) -> str:
-    """Return a cursor before the newest `n` events, or slightly more of them."""
+    """Return a cursor before the newest `n` events, or slightly more."""
     cursor: str = await store.value("SELECT fairpost.events_tail($1)", n)
     return cursor
 
 
 async def events_since(store: "Store", moment: datetime) -> str:
-    """Return a cursor before all events since this time."""
+    """Return a cursor before the first event since this time."""
     cursor: str = await store.value("SELECT fairpost.events_cursor_at($1)", moment)
     return cursor
 
@@ -92,7 +92,7 @@ async def all_events(
     workspace: str | None = None,
     kinds: Sequence[str] | None = None,
 ) -> AsyncIterator[Event]:
-    """Yield events from the cursor to the end, page by page."""
+    """Yield all events after the cursor, page by page."""
     while True:
         page = await events_after(store, cursor, workspace=workspace, kinds=kinds)
         for event in page.events:

@@ -4,11 +4,11 @@
     home/postgres/run              the socket, unless its path would be too long
     home/postgres/postgres.log     the server's log
     home/postgres/lock             held while the server is created, started or stopped
-    home/postgres/alive            held by every process of the server for as long as it lives
+    home/postgres/alive            held by every process of the server while it is alive
     home/postgres/stopped          exists after a stop on purpose, until the next start
     home/postgres/programs-18.6    a copy of the programs, only if the server's user cannot reach ours
 
-What runs, and why, is decided in embedded.py.
+embedded.py decides what runs, and why.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ from fairpost.store.postmaster import pid_exists, read_pid_file, wait_until
 PORT = 5432  # part of the socket's file name; nothing listens on the network
 SOCKET = f".s.PGSQL.{PORT}"
 SOCKET_PATH_BYTES_MAX = 100  # Linux allows 108, macOS 104, both including the final zero
-LOCK_S_MAX = 300.0  # another process may be starting the server, which takes long during crash recovery
+LOCK_S_MAX = 300.0  # another process may be starting the server, which takes a long time during crash recovery
 LOG_BYTES_MAX = 10_000_000
 
 
@@ -44,7 +44,7 @@ class ServerFolder:
         self._stopped = self.path / "stopped"
 
     def make(self, identity: Identity) -> None:
-        # A different user must be able to reach the data directory, but not to change the files next to it.
+        # A different user must be able to access the data directory but not change the files next to it.
         mode = 0o700 if identity.uid == os.getuid() else 0o711
         for path in (self.home, self.path):
             if not path.is_dir():
@@ -53,12 +53,12 @@ class ServerFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Let only one process at a time create, start or stop the server."""
+        """Ensure that only one process at a time creates, starts or stops the server."""
         with self.open(self.path / "lock") as file:
             if not wait_until(lambda: _try_lock(file), s_max=LOCK_S_MAX):
                 raise EmbeddedServerError(
                     f"Another process has been starting or stopping the server in {self.path} for "
-                    f"{LOCK_S_MAX:.0f} s. End that process, then start again."
+                    f"{LOCK_S_MAX:.0f} s. End that process, then try again."
                 )
             try:
                 yield
@@ -70,7 +70,8 @@ class ServerFolder:
     def guard(self) -> Iterator[int]:
         """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
 
-        The lock shows whether such a process is left, even if its pid is not visible (in another container).
+        The lock shows whether any such process is left, even if its pid is not visible (because it runs in another
+        container).
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,8 +91,8 @@ class ServerFolder:
         try:
             found, folder = os.fstat(file), self.path.stat()
             if found.st_uid != folder.st_uid and found.st_nlink == 1:
-                # If root creates the file in a user's folder, that user must keep access to it. A link must not make root
-                # give away an existing file.
+                # If root creates the file in a user's folder, that user must keep access to it. A link must not trick
+                # root into giving away an existing file.
                 os.fchown(file, folder.st_uid, folder.st_gid)
             yield file
         finally:
@@ -117,17 +118,17 @@ class ServerFolder:
             return None
         except ValueError:
             raise EmbeddedServerError(
-                f"{self.data / 'PG_VERSION'} is damaged. Restore the data from a backup, then start again."
+                f"{self.data / 'PG_VERSION'} is damaged. Restore the data from a backup, then try again."
             ) from None
 
     def data_dirs(self) -> list[Path]:
         return [path for path in (self.data, self.data_incomplete) if path.is_dir()]
 
     def begin_data(self, identity: Identity) -> None:
-        """Create an empty temporary directory for new data, so that an interruption does not leave incomplete data."""
+        """Create an empty temporary directory for new data, so that an interruption leaves no incomplete data behind."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
-                f"{self.data} is neither empty nor a PostgreSQL data directory. Move it away, then start again."
+                f"{self.data} is neither empty nor a PostgreSQL data directory. Move it away, then try again."
             )
         if self.data_incomplete.exists():
             shutil.rmtree(self.data_incomplete)
@@ -166,7 +167,7 @@ class ServerFolder:
         if not private or found.st_uid != identity.uid:
             raise EmbeddedServerError(
                 f"{path} is not a private directory of the server's user, so the server cannot create its socket there. "
-                "Find out who created it, remove it, then start again."
+                "Find out who created it, remove it, then try again."
             )
         return path
 
@@ -180,13 +181,13 @@ class ServerFolder:
         """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
-        # Keep a pid file with a dead pid: it makes PostgreSQL check for leftover shared memory once more.
+        # Keep a pid file with a dead pid: it makes PostgreSQL check again for leftover shared memory.
         found = read_pid_file(self.data)
         if found is None or pid_exists(found.pid):
             (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def turn_log(self) -> None:
-        """Rotate the log if it is long. Call this only while no server writes to it."""
+        """Rotate the log if it is large. Call this only while no server is writing to it."""
         if self.log_bytes() > LOG_BYTES_MAX:
             self.log.replace(self.path / "postgres.log.1")
 
@@ -200,7 +201,7 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # In addition to the length limit: libpq and PostgreSQL parse these paths as lists, with commas and quotes.
+    # Besides the length limit: libpq and PostgreSQL parse these paths as lists in which commas and quotes are special.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX
 

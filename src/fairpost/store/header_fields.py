@@ -1,4 +1,4 @@
-"""Headers and Reply-To of templates and campaigns, checked like the headers and Reply-To of an e-mail."""
+"""The headers and Reply-To of templates and campaigns, validated like those of an e-mail."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def parsed(store: "Store", given: Mapping[str, Any]) -> HeaderFields:
-    """Parse `given`, which has headers and reply_to as in an e-mail. Raises Refusal."""
+    """Parse `given`, which contains headers and reply_to in the same format as an e-mail. Raises Refusal."""
     given = {name: value for name, value in given.items() if value}
     if not given:
         return HeaderFields()

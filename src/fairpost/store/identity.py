@@ -1,7 +1,7 @@
 """Choose the user that the embedded server runs as, and the copy of the programs that it uses.
 
 PostgreSQL refuses to run as root, and initdb refuses users without a name. For such users, both run in a user namespace
-if the kernel allows it. The switch itself is in unrooted.py.
+if the kernel allows it. unrooted.py performs the switch.
 """
 
 import os
@@ -109,14 +109,14 @@ def as_user(uid: int, gid: int) -> Identity:
 
 
 def _unrooted(identity: str) -> tuple[str, ...]:
-    # Run it by path and isolated, so that it starts fast and imports none of our modules.
+    # Run by path and in isolated mode, so that it starts quickly and imports none of our modules.
     return (sys.executable, "-I", "-S", str(Path(__file__).with_name("unrooted.py")), identity)
 
 
 def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
-    except (FileNotFoundError, PermissionError):  # missing, or in a directory that we cannot enter
+    except (FileNotFoundError, PermissionError):  # missing or in a directory that we cannot enter
         return None
 
 
@@ -128,10 +128,10 @@ def _name_of(uid: int) -> str:
 
 
 def _copy_package(package: Path, target: Path) -> None:
-    """Copy the package completely or not at all: an interrupted copy keeps its temporary name and is made again."""
+    """Copy the package completely or not at all: an interrupted copy keeps its temporary name and is then repeated."""
     unfinished = target.with_name(f"{target.name}.incomplete")
     shutil.rmtree(unfinished, ignore_errors=True)
-    # Linux wheels keep their libraries beside the package, and the programs look for them there.
+    # Linux wheels keep their libraries next to the package, and the programs look for them there.
     for source in (package, package.with_name(f"{package.name}.libs")):
         if source.is_dir():
             unneeded = shutil.ignore_patterns("include", "__pycache__")

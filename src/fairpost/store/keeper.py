@@ -1,7 +1,7 @@
-"""Keep the embedded server running: restart a server that died, but not one that was stopped on purpose.
+"""Keep the embedded server running: restart it if it died, but not if it was stopped on purpose.
 
-Every long-running program has a keeper. If several keepers watch a server, the start lock lets only one start it.
-embedded.py decides what counts as a stop on purpose.
+Every long-running program has a keeper. If several keepers watch a server, the start lock ensures that only one of them
+starts it. embedded.py decides what counts as a stop on purpose.
 """
 
 import threading
@@ -13,7 +13,7 @@ from fairpost.model.reason import Log, Reason
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.outage import Outage
 
-LOOK_S = 1.0  # a death is reported at once; a lost socket or a frozen server is noticed after this time
+LOOK_S = 1.0  # a death is reported at once; a lost socket or a frozen server is detected within this time
 BETWEEN_STARTS_S = 1.0
 
 

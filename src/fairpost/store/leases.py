@@ -1,4 +1,4 @@
-"""Take, renew and drop leases on accounts, and write what a lease holder reports about its account.
+"""Take, renew and drop leases on accounts, and record what a lease holder reports about its account.
 
 A lease holder's operations on e-mails are in claims.py and steps.py.
 """
@@ -25,7 +25,7 @@ class LeaseStore(Database):
     async def take_lease(
         self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
     ) -> Lease | None:
-        """Take a lease. Return None if another worker holds it. `again` means that the worker got no answer to its
+        """Take a lease. Return None if another worker holds it. `again` means that the worker got no response to its
         first request.
         """
         sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
@@ -68,12 +68,12 @@ class LeaseStore(Database):
         return bool(await self.value(sql, *whose, status, *why, until, clock.stated()))
 
     async def rest(self, lease: Lease, rest: Rest) -> bool:
-        """Keep the account from sending until `rest.until`. Return False if the lease is gone."""
+        """Prevent the account from sending until `rest.until`. Return False if the lease is gone."""
         sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
     async def set_troubles(self, lease: Lease, troubles: Troubles, *, forgiven: Sequence[EmailId] = ()) -> bool:
-        """Store the account's failures, and give the forgiven e-mails one attempt back. Return False if the lease is
+        """Store the account's failures, and restore one attempt to each forgiven e-mail. Return False if the lease is
         gone.
         """
         stored = write_troubles(troubles)

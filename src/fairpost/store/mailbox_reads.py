@@ -1,4 +1,4 @@
-"""The state of reading mailboxes: which engine reads each mailbox, how far it has read, and why reading fails. See
+"""The state of mailbox reading: which engine reads each mailbox, how far it has read, and why reading fails. See
 sql/settle/mailbox_reads.sql.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldMailbox:
-    """A mailbox to read. `settings` is a digest that changes with the account's server, secret and address."""
+    """A mailbox to read. `settings` is a digest of the account's server, secret and address."""
 
     account_id: AccountId
     epoch: int
@@ -32,13 +32,13 @@ class HeldMailbox:
 
 
 class NoLongerOurs(Exception):
-    """Another engine reads this mailbox now. This engine's findings are rolled back; the other engine will find them
-    again.
+    """Another engine is now reading this mailbox. This engine's findings are rolled back; the other engine will find
+    them again.
     """
 
 
 async def are_any(store: "Store") -> bool:
-    """Whether an account's mailbox should be read."""
+    """Whether to read an account's mailbox."""
     sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a WHERE a.transport @> '{"read": true}')"""
     return bool(await store.value(sql))
 

@@ -25,11 +25,11 @@ from fairpost.system import clock
 SQL = files("fairpost.store") / "sql"
 FUNCTION_FOLDERS = (
     *("base", "events", "accept", "release", "settle", "campaigns", "observe", "auth", "forget", "service"),
-    "rights",  # created after everything that they refer to
+    "rights",  # created after everything they refer to
 )
 OLDEST_SERVER = 14
 
-TAKE_S_MAX = 0.4  # how long other transactions may wait behind us for the tables; the changes themselves are quick
+TAKE_S_MAX = 0.4  # how long other transactions may wait behind us for the tables; the changes themselves are fast
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
 
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS fairpost.migrations (
 );
 """
 
-# The checksum of an earlier version that is also accepted, because the migration was corrected before its release. Only
+# Checksums of earlier versions that are also accepted, because the migration was corrected before its release. Only
 # sessions that are open during the migration need the objects that the earlier version dropped by mistake.
 CORRECTED = {36: "100a1157eb675969353e83a3688e24399ea720a35b562988864e98e7ffa89583"}
 
@@ -94,8 +94,8 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
     """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
-    Applications that enqueue in the meantime wait only a moment: if a transaction holds the tables, all transactions
-    that wait behind us continue before we try again.
+    Applications that enqueue in the meantime wait only briefly: if a transaction holds the tables, all transactions
+    that are waiting behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
     allow(conn, None)  # no time limit: tables can be of any size, and the caller can see that the migration is running
@@ -138,7 +138,7 @@ async def _is_ungranted(conn: asyncpg.Connection) -> bool:
 async def _lay_ledger(conn: asyncpg.Connection) -> None:
     """Create the schema and its ledger if they are missing.
 
-    CREATE SCHEMA IF NOT EXISTS needs a privilege on the whole database even if the schema exists.
+    CREATE SCHEMA IF NOT EXISTS requires a privilege on the whole database even if the schema exists.
     """
     if missing := await right_to_lay(conn):
         raise MigrationError(
@@ -158,7 +158,7 @@ def _altered(new: Sequence[Migration]) -> list[str]:
 
 
 async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
-    """Lock all of these tables or none, so that other transactions never wait long."""
+    """Lock all of these tables or none of them, so that other transactions never wait long."""
     await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
     await conn.execute(f"LOCK TABLE {', '.join(tables)}")
     await conn.execute("SET LOCAL statement_timeout = 0")
@@ -195,8 +195,8 @@ def require_known(newest: int) -> None:
 
 def unknown(version: int) -> Outgrown:
     return Outgrown(
-        f"The database has migration {version:04}, which this version of Fairpost does not have. It was created by a "
-        "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
+        f"The database contains migration {version:04}, which this version of Fairpost does not know. A newer version "
+        "created it. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
     )
 
 

@@ -22,7 +22,9 @@ class NodeStore(Database):
         reason: str,
         now: datetime | None = None,
     ) -> None:
-        """Hold everything below this node until `until`. If `until` is None, hold it until it is released manually."""
+        """Hold everything below this node until `until`. If `until` is None, hold it until the hold is released
+        manually.
+        """
         sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
         why = Reason("hold.by_hand", note=reason)
         await self.value(sql, workspace, level, key, until, why.code, write_params(why), at(now))
@@ -34,5 +36,5 @@ class NodeStore(Database):
         await self.value("SELECT fairpost.set_weight($1, $2, $3, $4)", workspace, level, key, weight)
 
     async def set_gates(self, workspace: str, stream: str | None = None) -> None:
-        """Open or shut the gates of a workspace's campaigns according to their current hours and quota."""
+        """Open or close the gates of a workspace's campaigns according to their current hours and quota."""
         await self.value("SELECT fairpost.set_gates($1, $2, $3)", workspace, stream, clock.stated())

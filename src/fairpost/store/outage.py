@@ -28,12 +28,12 @@ class Outage:
         return self._said is not None
 
     def met(self, error: BaseException) -> float:
-        """Report the error, and return how long to wait."""
+        """Report the error and return how long to wait."""
         trouble = trouble_of(error)
         words = " ".join(str(trouble.as_error() if trouble else error).split())
         trouble = trouble or (trouble_of(error.__cause__) if error.__cause__ else None)
         kind = _sign(trouble.kind) if trouble else None
-        sign = kind or re.sub(r"\d+", "", words)  # a message that differs only in time or pid is not a new problem
+        sign = kind or re.sub(r"\d+", "", words)  # a different time or pid does not make it a new problem
         step = error.next_step if isinstance(error, FairpostError) else None
         self.say(Reason(f"{self._of}.away", why=words, kind=kind, then=step), sign=sign)
         return self._pause.next_s()
@@ -51,13 +51,13 @@ class Outage:
 
 
 def _sign(kind: Kind) -> str:
-    return Kind.AWAY if kind is Kind.STARTING else kind  # a server that restarts goes through both states
+    return Kind.AWAY if kind is Kind.STARTING else kind  # a restarting server goes through both states
 
 
 async def patiently(opened: Callable[[], Awaitable[T]], log: Log, *, is_again: bool = False) -> T:
     """Return the result of `opened`, retrying as long as waiting can help; otherwise raise the error.
 
-    `is_again` means that a connection has worked before, so that every problem is retried.
+    `is_again` means that a connection has worked before, so every problem is retried.
     """
     outage = Outage(log)
     while True:

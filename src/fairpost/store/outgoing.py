@@ -35,7 +35,7 @@ class OutgoingStore(Database):
         super().__init__(pool)
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
         self._public_ids: PublicIds | None = None
-        self.links: UnsubscribeLinks | None = None  # None if campaign mail contains no unsubscribe links
+        self.links: UnsubscribeLinks | None = None  # None if campaign mail has no unsubscribe links
         self._signing: OrderedDict[str, tuple[float, tuple[SealedKey, ...]]] = (
             OrderedDict()
         )  # by workspace, with their expiry
@@ -51,7 +51,7 @@ class OutgoingStore(Database):
         return self._public_ids
 
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
-        """Return the e-mails with their content, in the order requested. E-mails that no longer exist are left out."""
+        """Return the e-mails with their content, in the order requested. E-mails that no longer exist are omitted."""
         public_ids = await self.public_ids()
         rows = await self.fetch("SELECT * FROM fairpost.load($1)", list(ids))
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
@@ -87,8 +87,8 @@ class OutgoingStore(Database):
     async def _signing_keys(self, workspace: str) -> tuple[SealedKey, ...]:
         """Return the active signing keys. The result is cached, because most workspaces have none.
 
-        The service has no domains: its own e-mails are signed with the keys of the domains of the operator's accounts,
-        in any workspace.
+        The service has no domains: its own e-mails are signed with the keys of the operator's account domains, in any
+        workspace.
         """
         now_s = clock.monotonic()
         known = self._signing.get(workspace)
@@ -132,7 +132,7 @@ class OutgoingStore(Database):
     async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
         """Return the attachments of stored content.
 
-        The latest ones are cached: they never change, and the e-mails of a campaign share them.
+        The most recent ones are cached: they never change, and the e-mails of a campaign share them.
         """
         if content_id not in self._files:
             rows = await self.fetch(

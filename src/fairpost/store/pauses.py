@@ -1,4 +1,4 @@
-"""Start, end and read the global pause."""
+"""Begin, end and read the global pause."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Fail and retry mail that is pinned to a suspended account and that no other account may send."""
+"""Fail and retry mail that is pinned to a suspended account and cannot be sent by any other account."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """The result of one batch.
+    """The result of one batch:
 
-    It counts the e-mails that are waiting again, and those whose account is still suspended or gone.
+    how many e-mails are waiting again, and how many have an account that is still suspended or gone.
     """
 
     retried: int
     still_suspended: int
-    last: int | None  # where the next batch begins, or None after the last batch
+    last: int | None  # where the next batch starts, or None after the last batch
 
 
 async def set_patience(store: "Store", *, urgent: timedelta, bulk: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""Store a workspace's overrides for the product's system e-mails. fairpost.portals validates them beforehand."""
+"""Store a workspace's overrides for the product's system e-mails. fairpost.portals validates them first."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +38,7 @@ class Newest:
     words: StoredWords | None
 
 
-# One lookup by primary key. The content is sent only to processes that do not have it yet.
+# One lookup by primary key. The content is returned only to processes that do not have it yet.
 _NEWEST = """
     SELECT o.revision, w.* FROM fairpost.portal_overrides o
     LEFT JOIN LATERAL (SELECT o.subject, o.preheader, o.text_body AS text, o.html_body AS html
@@ -81,7 +81,9 @@ async def put_row(
 async def newest(
     store: "Store", workspace: str, portal: str, mail_type: str, *, known: int | None = None
 ) -> Newest | None:
-    """Return the newest override, or None if the workspace has none. `known` is the revision that the caller has."""
+    """Return the newest override, or None if the workspace has none. `known` is the revision that the caller already
+    has.
+    """
     row = await store.row(_NEWEST, workspace, portal, mail_type, known)
     if row is None:
         return None

@@ -1,7 +1,7 @@
 """The operating system's view of a server: its pid file, its processes, and signals to them.
 
-A pid may have been reused by another program since it was written, so nothing here signals a process before it has
-verified that the process works in the given data directory.
+Another program may have reused a pid since it was written, so this module never signals a process before verifying that
+the process works in the given data directory.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pathlib import Path
 from fairpost.system import clock
 
 POLL_S = 0.01
-LOOK_S = 0.25  # polling interval if the system does not report the end of a process
+LOOK_S = 0.25  # polling interval if the system does not report when a process ends
 PS_S_MAX = 10.0
 HAS_PROC = Path("/proc/self/cwd").exists()
 
@@ -82,7 +82,7 @@ def _works_in(pid: int, data_dir: Path) -> bool:
 
 
 def _is_titled(command: str, data_dir: Path) -> bool:
-    # Children rewrite their command line into a title; the postmaster keeps its original command line.
+    # Children replace their command line with a title; the postmaster keeps its original command line.
     tag = cluster_tag(data_dir)
     started_here = "/postgres -D " in command and f" -c cluster_name={tag}" in command
     return started_here or command.startswith(f"postgres: {tag}: ")
@@ -129,7 +129,7 @@ def pid_exists(pid: int) -> bool:
 
 
 def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> None:
-    """Signal the process if the check passes. A handle keeps the pid from being reused in between."""
+    """Signal the process if the check passes. A handle prevents the pid from being reused in between."""
     handle = _handle(pid)
     try:
         if not if_it(pid):
@@ -146,7 +146,7 @@ def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> N
 
 
 def _handle(pid: int) -> int | None:
-    """Return a handle, or None if the process is gone or the system has no such handles (macOS, Linux before 5.3)."""
+    """Return a handle, or None if the process is gone or the system has no handles (macOS, Linux before 5.3)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -156,7 +156,7 @@ def _handle(pid: int) -> int | None:
 def wait_for_end(pid: int, *, s_max: float) -> None:
     """Wait until the process ends, for at most `s_max`.
 
-    If the system cannot report the end of a process, wait only a moment.
+    If the system cannot report when a process ends, wait only briefly.
     """
     handle = _handle(pid)
     if handle is None:

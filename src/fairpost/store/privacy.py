@@ -2,7 +2,7 @@
 
 If a workspace is given, only its data is touched. None means all workspaces, plus data that belongs to no workspace.
 History has no index of addresses, so it is scanned partition by partition and changed in small commits. After an
-interruption, run it again: it continues with what remains.
+interruption, run the operation again: it continues with what remains.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 EMAILS_AT_ONCE = 200
-Reach = Callable[[int], None]  # receives the number of bytes of history read
+Reach = Callable[[int], None]  # receives the number of bytes of history that have been read
 
 
 async def parsed(store: "Store", address: str) -> str:
@@ -36,7 +36,7 @@ async def parsed(store: "Store", address: str) -> str:
 
 
 async def history_bytes(store: "Store") -> int:
-    """Return the size of the history to read."""
+    """Return the size of the history to be read."""
     return sum([size for _, size in await _partitions(store)])
 
 
@@ -81,8 +81,8 @@ async def erase(
 ) -> Erasure:
     """Erase a person's data. Raises FairpostError if this is not an address.
 
-    For e-mails that are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first commit
-    and receives the hash of the address.
+    If any e-mails are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first commit and
+    receives the hash of the address.
     """
     store = store.in_bulk()
     address = await parsed(store, address)
@@ -171,9 +171,9 @@ _PREVIEW = """
 async def export(
     store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """Yield everything stored about a person piece by piece, each with its section, in the order of SECTIONS.
+    """Yield everything stored about a person, item by item, each with its section, in the order of SECTIONS.
 
-    Because the result goes to that person, other recipients are left out and IDs are public.
+    Because the result goes to that person, other recipients are omitted and IDs are public.
     """
     store = store.in_bulk()
     address = await parsed(store, address)
@@ -207,7 +207,7 @@ async def _exported(store: "Store", ids: list[int], address: str) -> AsyncIterat
 
 
 async def as_json(pieces: AsyncIterator[tuple[str, dict[str, Any]]]) -> AsyncIterator[str]:
-    """Yield the output of `export` as the members of a JSON object. Every section is present, even if it is empty."""
+    """Yield the output of `export` as members of a JSON object. Every section is present, even if it is empty."""
     left = list(SECTIONS)
     opened: str | None = None
     async for section, piece in pieces:

@@ -1,7 +1,8 @@
-"""Import lists of prospects of any length; query, pause and remove prospects.
+"""Import prospect lists of any length, and query, pause and remove prospects.
 
-A list is imported in one transaction: it is read to its end and written, or nothing changes. Lines first go into a
-temporary table, so that a long list needs no more memory than a short one, and reading it blocks no other transaction.
+A list is imported in one transaction: either it is read to the end and written, or nothing changes. Lines first go into
+a temporary table, so a long list needs no more memory than a short one, and reading it does not block other
+transactions.
 """
 
 import json
@@ -25,7 +26,7 @@ FIELDS_BYTES_MAX = 65_536  # same as the limit for an e-mail, because larger fie
 
 
 class BadProspects(FairpostError):
-    """Raised if a list has bad lines. Nothing was imported."""
+    """Raised if a list contains bad lines. Nothing was imported."""
 
     def __init__(self, imported: ImportedProspects) -> None:
         self.imported = imported
@@ -67,7 +68,7 @@ async def import_prospects(
     skip_bad: bool,
     now: datetime | None = None,
 ) -> ImportedProspects:
-    """Import prospects into a list, creating it if necessary. An existing prospect keeps fields that the list does not
+    """Import prospects into a list, creating it if necessary. Existing prospects keep any fields that the list does not
     contain.
 
     Raises BadProspects if there are bad lines, unless `skip_bad` is set.
@@ -132,7 +133,7 @@ def _record(each: ProspectLine | BadProspectLine, bad: _BadLines) -> tuple[objec
         return None
     fields = _encode(each.fields)
     if len(fields) * 4 > FIELDS_BYTES_MAX and len(fields.encode()) > FIELDS_BYTES_MAX:
-        why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes in total"
+        why = f"has more than {FIELDS_BYTES_MAX:,} bytes of fields in total"
         bad.note(BadProspectLine(line=each.line, text=each.address, why=why))
         return None
     folded = each.address.lower() if each.address.isascii() else None
@@ -150,7 +151,7 @@ _INCOMING = """
         line integer, address text, folded text, external_id text, fields jsonb, timezone text
     ) ON COMMIT DROP"""
 
-# ASCII addresses are already normalized. The database has the rules for all others.
+# ASCII addresses are already normalized. The database contains the rules for all others.
 _FOLD = """
     UPDATE incoming SET folded = fairpost.normalize_address(address) WHERE folded IS NULL;
     CREATE TEMP TABLE chosen ON COMMIT DROP AS
@@ -181,7 +182,7 @@ _LIST = """
     INSERT INTO fairpost.lists (workspace, name, created_at) VALUES ($1, $2, coalesce($3::timestamptz, statement_timestamp()))
     ON CONFLICT (workspace, name) DO UPDATE SET name = excluded.name RETURNING id"""
 
-# Written in alphabetical order, so that two concurrent imports may wait for each other but cannot deadlock.
+# Write in alphabetical order, so that two concurrent imports may wait for each other but cannot deadlock.
 _UPSERT = """
     WITH written AS (
         INSERT INTO fairpost.prospects AS p (workspace, address, folded, external_id, fields, timezone, created_at, changed_at)
@@ -198,7 +199,7 @@ _UPSERT = """
            count(*) FILTER (WHERE w.is_new)::integer AS added, count(*) FILTER (WHERE NOT w.is_new)::integer AS changed
     FROM written w"""
 
-# A separate statement, so that it sees the prospects that a concurrent import added while this one was waiting.
+# A separate statement sees the prospects that a concurrent import added while this one was waiting.
 _MEMBERS = """
     INSERT INTO fairpost.list_members (list_id, prospect_id)
     SELECT $2, p.id FROM chosen c JOIN fairpost.prospects p ON p.workspace = $1 AND p.folded = c.folded
@@ -260,7 +261,7 @@ async def members(
 ) -> list[Prospect] | None:
     """Return the members of a list in the order in which they were added, or None if there is no such list.
 
-    This reads the list's index in order.
+    The list's index is read in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name
@@ -277,7 +278,7 @@ async def members(
 
 
 async def remove_list(store: "Store", workspace: str, list_name: str) -> bool:
-    """Remove a list; its members remain as prospects. Return False if there is no such list.
+    """Remove a list, but keep its members as prospects. Return False if there is no such list.
 
     Raises ListInUse if an unfinished campaign needs it.
     """
@@ -325,7 +326,7 @@ async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
 
 
 async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
-    """Remove prospects from all lists permanently. Their waiting e-mails are cancelled; sent e-mails stay in history."""
+    """Remove prospects from all lists permanently. Their waiting e-mails are cancelled; sent e-mails remain in history."""
     await store.value("SELECT fairpost.remove_prospects($1, $2)", [each.id for each in prospects], clock.stated())
 
 

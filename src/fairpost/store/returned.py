@@ -57,8 +57,8 @@ async def take(
 ) -> list[Taken]:
     """Record findings in one commit.
 
-    `candidates` are the e-mails that the returned mail may refer to, most likely first. `is_token` means that a token
-    identifies the first of them. `mail` is kept in the conversation with the person.
+    `candidates` are the e-mails that the returned mail may refer to, with the most likely first. `is_token` means that
+    a token identifies the first of them. `mail` is kept in the conversation with the person.
     """
     rows = await store.fetch(
         "SELECT * FROM fairpost.take_return($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -75,8 +75,8 @@ async def take(
 
 
 async def apply_pending(store: "Store", *, most: int) -> int:
-    """Apply findings about e-mails that were not finished when they arrived, each in a separate commit. Return how
-    many.
+    """Apply findings that arrived before their e-mails were finished, each in a separate commit. Return how many were
+    applied.
     """
     ids = [row["id"] for row in await store.fetch("SELECT fairpost.returns_to_apply($1) AS id", most)]
     failpoint("after_finding_returns")

@@ -1,6 +1,6 @@
 """Find the privileges that this login and the tenants' role lack, and the statements that grant them.
 
-This module changes nothing. sql/rights/ defines and grants what a tenant may do. docs/deployment.md explains the roles.
+Changes nothing. sql/rights/ defines and grants what a tenant may do. docs/deployment.md explains the roles.
 """
 
 import asyncpg
@@ -22,7 +22,7 @@ SELECT format('FUNCTION fairpost.%I(%s)', p.proname, pg_get_function_identity_ar
 WHERE n.nspname = 'fairpost' AND NOT pg_has_role(p.proowner, 'USAGE')
 """
 
-# Only reads names and privileges from the catalogs, so that it also works for a login without access to the schema.
+# Reads only names and privileges from the catalogs, so that it also works for a login without access to the schema.
 _OF_LOGIN = """
 WITH schema AS (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'fairpost')
 SELECT format('%s ON SCHEMA fairpost', asked) FROM schema s, unnest('{USAGE,CREATE}'::text[]) asked WHERE NOT has_schema_privilege(s.oid, asked)
@@ -69,7 +69,7 @@ async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
 async def ungranted(conn: "asyncpg.Connection") -> list[str]:
     """Return the privileges that `migrate` would grant to the tenants' role.
 
-    The result is empty if the schema is older than its description.
+    Empty if the schema is older than its description.
     """
     if not await _is_described(conn, "tenant_rights()") or not await _has_role(conn, TENANT):
         return []
@@ -119,14 +119,14 @@ async def _membership(conn: "asyncpg.Connection") -> list[MissingRight]:
         return [_tenant(f"the role {TENANT}", sql=f"CREATE ROLE {TENANT} NOLOGIN; GRANT {TENANT} TO {me}")]
     if await _can_become_tenant(conn):
         return []
-    # Since PostgreSQL 16, a member of a role may lack the privilege to become it.
+    # Since PostgreSQL 16, a member of a role may lack the privilege to assume it.
     is_member = await conn.fetchval("SELECT pg_has_role($1, 'MEMBER')", TENANT)
     return [_tenant(f"SET ROLE {TENANT}", sql=f"GRANT {TENANT} TO {me}{' WITH SET TRUE' if is_member else ''}")]
 
 
 async def _can_become_tenant(conn: "asyncpg.Connection") -> bool:
-    """Return whether this login can become the tenants' role. It tries to do so, because the required privilege depends
-    on the version of PostgreSQL.
+    """Return whether this login can assume the tenants' role. This is tested by trying, because the required privilege
+    depends on the PostgreSQL version.
     """
     trial = conn.transaction()
     await trial.start()

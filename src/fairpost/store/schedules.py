@@ -23,9 +23,9 @@ class StoredSchedule:
     first_day: date | None = None
     known_until: datetime | None = None
     revision: int = 0
-    is_stored: bool = False  # if False, the workspace has no schedule, and its mail is sent at any time
-    zones: tuple[str, ...] = ()  # time zones of recipients whose local time campaigns follow
-    is_sending: bool = False  # campaigns are in progress
+    is_stored: bool = False  # if False, the workspace has no schedule and its mail may be sent at any time
+    zones: tuple[str, ...] = ()  # time zones of the recipients whose local time campaigns follow
+    is_sending: bool = False  # whether campaigns are in progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ async def schedule_of(store: "Store", workspace: str) -> StoredSchedule:
 
 
 async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> None:
-    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts with its first day."""
+    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts on its first day."""
     window, quota = schedule.window, schedule.quota
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, timezone, days, opens, closes, holidays, daily_max, ramp_up_days, ramp_up_percents)

@@ -1,4 +1,4 @@
-"""Store senders: their records, activity and the decisions about them, which are made elsewhere."""
+"""Store senders: their records, their activity, and the decisions about them, which are made elsewhere."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DIRTY_AT_ONCE = 5_000
 HOMES_AT_ONCE = 100
-TRIES_MAX = 10  # an engine may be deciding on the same sender
+TRIES_MAX = 10  # an engine may be evaluating the same sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Decision(Protocol):
 class DirtySenders:
     """Users whose counters changed, each with the time of the first change, and the workspaces of all changes.
 
-    Pass this object to `settled` when all of them have been checked.
+    Pass this object to `settled` once all of them have been checked.
     """
 
     users: Mapping[SenderId, datetime]
@@ -66,7 +66,7 @@ async def folded(store: "Store", id_: SenderId) -> SenderId:
 async def set_sender(
     store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None, home: str | None = None
 ) -> None:
-    """Store a sender. An engine or the caller then decides its tier. If `home` is None, the home stays the same."""
+    """Store a sender. An engine or the caller then decides its tier. If `home` is None, the home does not change."""
     user = id_.name if id_.level is SenderLevel.USER else None
     await store.value("SELECT fairpost.set_sender($1, $2, $3, $4, $5)", id_.workspace, user, plan, since, home)
 
@@ -109,7 +109,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
 
 
 async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]:
-    """Return the senders in the requested order, including unregistered senders with their known data."""
+    """Return the senders in the requested order, including unregistered senders with the data known about them."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.senders_with_activity($1, $2, $3, $4)", *_columns(ids), clock.stated()
     )
@@ -120,7 +120,7 @@ async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]
 async def known(
     store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
 ) -> list[Sender]:
-    """Return senders that are registered or have been the subject of a decision, throttled ones first."""
+    """Return senders that are registered or about which a decision has been made, throttled ones first."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)
@@ -131,7 +131,7 @@ async def known(
 
 
 async def users(store: "Store", workspace: str, *, throttled: bool = False, after: str = "", most: int) -> list[Sender]:
-    """Return a workspace's users by name. `throttled` restricts the result to those with an enforced throttle."""
+    """Return a workspace's users sorted by name. `throttled` restricts the result to users with an enforced throttle."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE s.workspace = $1 AND s.level = 'user' AND s.name > $2 AND (s.throttled_since IS NOT NULL AND s.is_enforced OR NOT $3)
@@ -145,12 +145,12 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 
 
 async def dirty_senders(store: "Store", *, after: int = 0) -> DirtySenders:
-    """Return the senders that have changed, according to the marks numbered higher than `after`."""
+    """Return the senders that have changed, according to the marks with numbers higher than `after`."""
     sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.dirty_senders s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
     rows = await store.fetch(sql, after, DIRTY_AT_ONCE)
     users: dict[SenderId, datetime] = {}
     for row in rows:
-        if row["user_name"]:  # a change without a user only concerns the workspace
+        if row["user_name"]:  # a change without a user concerns only the workspace
             id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
             users[id_] = min(users.get(id_, row["at"]), row["at"])
     return DirtySenders(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))
@@ -185,7 +185,7 @@ async def stir_hour(store: "Store", hour: datetime) -> None:
 
 
 async def fold(store: "Store", *, now: datetime | None = None) -> bool:
-    """Combine hours into days, and delete old ones. Return False if another process is already doing so."""
+    """Combine hours into days, and delete old hours and days. Return False if another process is already doing so."""
     return bool(await store.value("SELECT fairpost.fold_activity($1)", now or clock.stated()))
 
 
@@ -231,7 +231,7 @@ async def decide_now(
     id_: SenderId,
     decision: Callable[[Active, datetime], Decision | None],
 ) -> Sender:
-    """Decide on current data. After a conflicting update, decide again."""
+    """Decide based on current data. After a conflicting update, decide again."""
     for _ in range(TRIES_MAX):
         async with store.together() as one:
             now = await one.value("SELECT clock_timestamp()")
@@ -253,7 +253,7 @@ async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
 async def tell(
     store: "Store", about: Sequence[SenderId], emails: Sequence[Mapping[str, Any]], *, now: datetime | None = None
 ) -> bool:
-    """Enqueue and record the notices in one commit. Return False if another engine has already recorded them."""
+    """Enqueue the notices and record them in one commit. Return False if another engine has already recorded them."""
     written = json.dumps(list(emails))
     return bool(
         await store.value("SELECT fairpost.tell($1, $2, $3, $4, $5)", *_columns(about), written, now or clock.stated())
@@ -296,7 +296,7 @@ async def fairness_now(store: "Store") -> Fairness:
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
-    """Return the number of queued e-mails, and when the oldest e-mail that is due and not held began to wait."""
+    """Return the number of queued e-mails, and since when the oldest e-mail that is due and not held has been waiting."""
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
     return row["queued"], row["oldest_at"]
 

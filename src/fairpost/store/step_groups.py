@@ -22,7 +22,7 @@ _NO_USAGE = None, 0, None, 0, 0.0, None, None
 def is_ordinary(request: StepRequest) -> bool:
     """Return whether a step can be grouped.
 
-    It may only settle an e-mail that was sent to all recipients, and only begin one without a draft at the provider.
+    It may settle only an e-mail that was sent to all recipients, and begin only one without a draft at the provider.
     """
     settles, begins = request.settles, request.begins
     if settles is not None and not (settles.verdict == Sent() and settles.report and not settles.soft_bounced):

@@ -31,7 +31,7 @@ class StepStore(Database):
                 *settled_as, reason=settles.reason, soft_bounced=settles.soft_bounced, step=step
             )
             return StepAnswer(settled=settled)
-        assert begins.evidence is None, "an e-mail with a draft must be started alone"
+        assert begins.evidence is None, "an e-mail with a draft must begin alone"
         settled, begun = await self.settle_and_begin(
             *settled_as,
             follower=begins.email_id,
@@ -76,7 +76,7 @@ class StepStore(Database):
     ) -> SettleVerdict:
         """Settle an e-mail.
 
-        `reason` says why the e-mail was not sent. `soft_bounced` lists recipients that get no more attempts because
+        `reason` says why the e-mail was not sent. `soft_bounced` lists recipients that are not tried again because
         their mailbox did not accept the e-mail.
         """
         outcome, detail = _outcome(verdict, report, reason, soft_bounced)
@@ -100,7 +100,7 @@ class StepStore(Database):
         step: int | None = None,
         now: datetime | None = None,
     ) -> tuple[SettleVerdict, Begun]:
-        """Settle one e-mail and begin the next, in one commit."""
+        """Settle one e-mail and begin the next in one commit."""
         outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         row = await self.row(
             "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8, $9)",

@@ -1,4 +1,4 @@
-"""The only typed interface to the database. It has one part for each kind of object. The store makes no decisions.
+"""The only typed interface to the database. It has one part for each type of object. The store makes no decisions.
 
 Every method is one round trip and one commit. `now` is for tests and simulations; by default, the database's clock
 applies.

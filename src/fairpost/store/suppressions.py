@@ -1,8 +1,8 @@
 """Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
-A list is imported in one transaction: it is read to its end, checked, and written, or nothing changes. Lines first go
-into a temporary table, so that a long list needs no more memory than a short one, and reading it blocks no other
-transaction.
+A list is imported in one transaction: either it is read to the end, checked and written, or nothing changes. Lines
+first go into a temporary table, so a long list needs no more memory than a short one, and reading it does not block
+other transactions.
 """
 
 import re
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 BAD_LINES_KEPT = 100
 ROWS_AT_ONCE = 5_000
-ERASED = "erased on request"  # the reason of entries that contain only a hash
+ERASED = "erased on request"  # the reason shown for entries that contain only a hash
 PLAIN_CHARS_MAX = 64  # an address of at most this length is always within the limit for the part before the @
 
 
 class BadList(FairpostError):
-    """Raised if a list has bad lines. Nothing was imported."""
+    """Raised if a list contains bad lines. Nothing was imported."""
 
     def __init__(self, imported: Imported) -> None:
         self.imported = imported
@@ -68,7 +68,7 @@ async def listed(
     after: str = "",
     most: int,
 ) -> list[Suppression]:
-    """Return entries in alphabetical order: all entries, or the entries that apply to a workspace.
+    """Return entries in alphabetical order: all of them, or those that apply to a workspace.
 
     `search` matches part of the address or the reason.
     """
@@ -126,7 +126,7 @@ async def take_turn(store: "Store", prospect_id: int) -> None:
 
 
 async def tell_of_unsubscribe(store: "Store", workspace: str, prospect_id: int, address: str) -> None:
-    """Write the event, in the commit of the suppression."""
+    """Write the event in the same commit as the suppression."""
     sql = "SELECT fairpost.tell_of_unsubscribe($1, $2, $3, $4)"
     await store.value(sql, workspace, prospect_id, address, clock.stated())
 
@@ -137,7 +137,7 @@ async def unsuppress(store: "Store", workspace: str, address: str) -> bool:
 
 
 async def set_soft_bounces_max(store: "Store", most: int) -> bool:
-    """Set the number of soft bounces after which an address is suppressed. Return False if it is unchanged."""
+    """Set the number of soft bounces after which an address is suppressed. Return False if the number is unchanged."""
     sql = "UPDATE fairpost.suppression_rule SET soft_bounces_max = $1 WHERE soft_bounces_max <> $1 RETURNING true"
     return bool(await store.value(sql, most))
 
@@ -152,7 +152,7 @@ async def count(conn: "asyncpg.Connection", *, workspace: str | None, kind: Supp
 async def export(
     conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None
 ) -> AsyncIterator[Suppression]:
-    """Yield a consistent snapshot of the whole list, using a limited amount of memory."""
+    """Yield a consistent snapshot of the whole list in bounded memory."""
     # The driver's own cursor would leave a prepared statement in a session that a pooler passes on to other clients.
     sql = f"DECLARE exported NO SCROLL CURSOR FOR SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
     async with conn.transaction(readonly=True):
@@ -216,7 +216,7 @@ def _rows(tag: str) -> int:
     return int(tag.rpartition(" ")[2])
 
 
-# Matches text that is certainly an address and is normalized by lower-casing. The database normalizes all others.
+# Matches text that is certainly an address and is normalized by lowercasing. The database normalizes all others.
 _PLAIN = re.compile(
     r"[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*@(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z0-9]+", re.ASCII | re.IGNORECASE
 )

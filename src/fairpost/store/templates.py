@@ -1,4 +1,4 @@
-"""Templates and sequences of a workspace, by name."""
+"""A workspace's templates and sequences, by name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class StoredTemplate:
     created_at: datetime
     changed_at: datetime
     sequences: tuple[str, ...] = ()  # sequences that use this template
-    header_fields: HeaderFields = field(default_factory=HeaderFields)  # headers of its e-mails
+    header_fields: HeaderFields = field(default_factory=HeaderFields)  # headers for its e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ async def put_template(
 ) -> bool:
     """Store a template. Return True if the name is new.
 
-    Launched campaigns keep the content they were launched with. `is_own` means that the template belongs to one
+    Launched campaigns keep the content with which they were launched. `is_own` means that the template belongs to one
     campaign. Raises Refusal if the name is taken by a template of the other kind.
     """
     is_new = await store.value(
@@ -127,7 +127,7 @@ async def templates_after(store: "Store", workspace: str, after: str = "", *, mo
 
 
 async def remove_template(store: "Store", template: StoredTemplate) -> bool:
-    """Remove a template. Return False if a sequence uses it, or if it is already gone."""
+    """Remove a template. Return False if a sequence uses it or it is already gone."""
     sql = "DELETE FROM fairpost.templates t WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id) RETURNING true"
     return bool(await store.value(sql, template.id))
 
@@ -173,7 +173,7 @@ async def sequences(
 
 
 async def remove_sequence(store: "Store", sequence: StoredSequence) -> bool:
-    """Remove a sequence. Return False if a campaign uses it, or if it is already gone."""
+    """Remove a sequence. Return False if a campaign uses it or it is already gone."""
     sql = "DELETE FROM fairpost.sequences s WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id) RETURNING true"
     return bool(await store.value(sql, sequence.id))
 

@@ -1,7 +1,7 @@
 """Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names the
 workspace.
 
-Even if a query forgets to filter, the database's row policies show it only this workspace's rows.
+Even if a query omits the filter, the database's row policies show it only this workspace's rows.
 """
 
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
@@ -34,7 +34,7 @@ class TenantConnections(Statements):
             yield conn
 
     async def close(self) -> None:
-        """Do nothing, because the connections belong to another object."""
+        """Do nothing, because another object owns the connections."""
 
 
 class _Begun(Transaction):  # type: ignore[misc]
@@ -51,7 +51,7 @@ class _Begun(Transaction):  # type: ignore[misc]
         try:
             await conn.execute(f"BEGIN; {self._then}")
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-            conn.terminate()  # the transaction has begun and cannot continue
+            conn.terminate()  # the transaction has begun but cannot continue
             raise MigrationError(
                 f"The service cannot handle requests: {error}.", next_step=Reason("step.doctor")
             ) from error

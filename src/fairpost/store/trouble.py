@@ -1,4 +1,4 @@
-"""Classify database driver errors in one place: the kind of trouble, its message and next step, and whether to wait.
+"""Classify database driver errors in one place: the kind of trouble, the message and next step, and whether to wait.
 
 `DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (unreachable,
 starting, full, out of connections, failing over), never of a statement or its data. No account, e-mail or campaign is
@@ -37,8 +37,8 @@ class Kind(StrEnum):
 class Meaning:
     what: str  # {at} is replaced with the location, if known
     then: str
-    passes: bool = True  # whether it ends without intervention, so that waiting helps
-    is_away: bool = False  # whether it affects every client: no statement is answered
+    passes: bool = True  # whether the trouble ends without intervention, so that waiting helps
+    is_away: bool = False  # whether it affects every client, so that no statement gets a response
 
 
 MEANINGS: Mapping[Kind, Meaning] = {
@@ -76,7 +76,7 @@ MEANINGS: Mapping[Kind, Meaning] = {
         "Set FAIRPOST_DATABASE_URL to the primary, or wait until the failover is finished",
     ),
     Kind.EXHAUSTED: Meaning(
-        "PostgreSQL{at} has run out of disk space or memory", "Free disk space or memory on its machine"
+        "PostgreSQL{at} has run out of disk space or memory", "Free up disk space or memory on its machine"
     ),
     Kind.BUSY: Meaning("The database{at} was busy", "Try again"),
     Kind.BROKEN: Meaning("PostgreSQL{at} failed", "See its log"),
@@ -90,7 +90,7 @@ KINDS: Mapping[str, Kind] = {
     "28": Kind.LOGIN,
     "3D": Kind.NO_DATABASE,
     "3F000": Kind.NO_SCHEMA,
-    "40": Kind.BUSY,  # deadlock, serialization failure, or an answer lost at commit
+    "40": Kind.BUSY,  # deadlock, serialization failure, or a response lost at commit
     "42501": Kind.NO_RIGHT,
     "42703": Kind.NO_SCHEMA,  # a column, function or table is missing: a restore or an upgrade is in progress
     "42883": Kind.NO_SCHEMA,
@@ -100,7 +100,7 @@ KINDS: Mapping[str, Kind] = {
     "55": Kind.BUSY,  # locked, or not ready
     "57": Kind.STARTING,  # starting, stopping, or ended by an administrator
     "57014": Kind.BUSY,  # a statement was cancelled
-    "58": Kind.BROKEN,  # input and output errors
+    "58": Kind.BROKEN,  # I/O errors
     "72": Kind.BROKEN,  # snapshot too old
     "F0": Kind.BROKEN,  # configuration errors
     "XX": Kind.BROKEN,  # internal errors, damaged data
@@ -136,7 +136,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
         return None
     if isinstance(error, OSError) and error.filename is not None:  # an error about another file
         return None
-    if isinstance(error, asyncpg.InternalClientError):  # the driver's reaction to a truncated answer
+    if isinstance(error, asyncpg.InternalClientError):  # the driver's reaction to a truncated response
         return Trouble(Kind.AWAY, "the connection was lost")
     if isinstance(error, TimeoutError) and not error.args:
         return Trouble(Kind.AWAY, "there was no response in time")
@@ -144,12 +144,12 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 
 def is_trouble(error: BaseException) -> bool:
-    """Return whether the database itself is in trouble, so that nothing else is to blame."""
+    """Return whether the database itself is in trouble, in which case nothing else is to blame."""
     return isinstance(error, DatabaseUnavailable) or trouble_of(error) is not None
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the database can never store these values, so that trying again is useless."""
+    """Return whether the database can never store these values, in which case retrying is useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
 
 

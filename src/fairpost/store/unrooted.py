@@ -1,7 +1,7 @@
 """Run one command as a user that PostgreSQL accepts, because PostgreSQL refuses to run as root.
 
     python unrooted.py namespace COMMAND ARGUMENT…    files remain ours, but the command runs as `nobody`
-    python unrooted.py UID:GID   COMMAND ARGUMENT…    really become that user
+    python unrooted.py UID:GID   COMMAND ARGUMENT…    actually become that user
 
 This is a separate program that uses only the standard library, because unshare() needs a process without threads, which
 the caller cannot guarantee. identity.py decides which user the server runs as.
@@ -41,7 +41,7 @@ def become(*, uid: int, gid: int) -> None:
 
 
 def unprivileged_id() -> int:
-    """Return the user ID to appear as. initdb requires a user ID with a name."""
+    """Return the user ID to appear as. initdb requires a user ID that has a name."""
     try:
         return pwd.getpwnam("nobody").pw_uid
     except KeyError:

@@ -55,7 +55,7 @@ async def add(
     tags: Mapping[str, str],
     now: datetime,
 ) -> Webhook:
-    """Add a webhook, which receives events from now on."""
+    """Add a webhook that receives events from now on."""
     row = await store.row(
         f"""INSERT INTO fairpost.webhooks AS w (workspace, url, description, kinds, tags, created_at, cursor)
             VALUES ($1, $2, $3, $4, $5::jsonb, $6, fairpost.events_end()) RETURNING {_COLUMNS}""",  # noqa: S608
@@ -67,7 +67,7 @@ async def add(
 async def change(
     store: "Store", webhook: Webhook, *, url: str, description: str, kinds: Sequence[str], tags: Mapping[str, str]
 ) -> Webhook:
-    """Change an endpoint. A new URL is tried at once, even if the next attempt was scheduled for later."""
+    """Change an endpoint. A new URL is tried immediately, even if the next attempt was scheduled for later."""
     row = await store.row(
         f"""UPDATE fairpost.webhooks w SET url = $2, description = $3, kinds = $4, tags = $5::jsonb,
                 next_at = CASE WHEN w.url = $2 THEN w.next_at END
@@ -83,7 +83,9 @@ async def pause(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
 
 
 async def resume(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
-    """Resume an endpoint, including a disabled one. Delivery continues where it stopped, first with one pending event."""
+    """Resume an endpoint, including a disabled one. Delivery continues where it stopped, starting with a single pending
+    event.
+    """
     row = await store.row(
         f"""UPDATE fairpost.webhooks w SET paused_at = NULL, disabled_at = NULL, told_at = NULL, failures = 0, next_at = NULL, reason = NULL, params = NULL,
                 failing_since = CASE WHEN EXISTS (SELECT FROM fairpost.webhook_pending p WHERE p.webhook_id = w.id) THEN $2::timestamptz END
@@ -172,7 +174,7 @@ async def take(
 async def pending(
     store: "Store", webhook: Webhook, *, most: int, is_all: bool
 ) -> tuple[list[Due], list[tuple[int, int]]]:
-    """Return the pending events that are due, in order, and the positions of events that were dropped in the meantime."""
+    """Return the due pending events, in order, and the positions of events that have been dropped in the meantime."""
     sql = "SELECT * FROM fairpost.pending_events($1, $2, $3, $4)"
     rows = await store.fetch(sql, webhook.id, is_all, most, clock.stated())
     due = [
@@ -192,7 +194,7 @@ async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int
 async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) -> Webhook | None:
     """End a turn in one commit, and return the updated endpoint.
 
-    Return None, and write nothing, if the endpoint was removed or another engine has it.
+    If the endpoint was removed or another engine has it, write nothing and return None.
     """
     sql = f"SELECT {_COLUMNS} FROM fairpost.book_webhook($1, $2, $3::jsonb, $4) w"  # noqa: S608
     row = await store.row(sql, webhook.id, webhook.epoch, json.dumps(booking), clock.stated())
@@ -206,7 +208,7 @@ async def untold(store: "Store") -> list[Webhook]:
 
 
 async def told(store: "Store", webhook: Webhook) -> bool:
-    """Record the notification. Return False if another engine already did so."""
+    """Record the notification. Return False if another engine has already done so."""
     sql = """UPDATE fairpost.webhooks w SET told_at = clock_timestamp() WHERE w.id = $1 AND w.disabled_at = $2 AND w.told_at IS NULL
              RETURNING true"""
     return bool(await store.value(sql, webhook.id, webhook.disabled_at))
@@ -243,7 +245,7 @@ async def delivery(store: "Store", webhook: Webhook, delivery_id: int) -> Delive
 
 
 async def event_at(store: "Store", webhook: Webhook, cursor: str) -> Event | None:
-    """Return the event of a log entry, or None if it was dropped in the meantime."""
+    """Return the event of a log entry, or None if it has been dropped in the meantime."""
     turn, _, id_ = cursor.partition(".")
     sql = "SELECT e.* FROM fairpost.events_after($1, 1, $2) e WHERE e.id = $3"
     try:

@@ -1,4 +1,4 @@
-"""Settings that a workspace chooses itself. A workspace without a row uses the defaults."""
+"""Settings that a workspace chooses for itself. A workspace without a row uses the defaults."""
 
 from typing import TYPE_CHECKING
 

@@ -32,7 +32,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What is left of a caller's rate limit.
+    """The remainder of a caller's rate limit.
 
     `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
     """
@@ -45,7 +45,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Turn):
-    """What a key gives access to, or the reason why it is refused."""
+    """What a key gives access to, or why it is rejected."""
 
     refused: Shut | None
     workspace: str
@@ -118,7 +118,7 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
     """Return workspaces that are registered, have accounts, or have waiting or recently sent e-mails, sorted by name.
 
-    The result tells whether each is registered. The query skips from name to name in the index, so the number of users
+    The result states whether each is registered. The query skips from name to name in the index, so the number of users
     does not matter.
     """
     rows = await store.fetch(
@@ -162,7 +162,7 @@ async def set_loans(store: "Store", name: str, loans: Sequence[Loan]) -> None:
 
 
 async def borrowers(store: "Store", pool: str) -> list[str]:
-    """Return the workspaces that may send through this pool of the operator, by name."""
+    """Return the workspaces that may send through this operator pool, sorted by name."""
     rows = await store.fetch("SELECT l.workspace FROM fairpost.loans l WHERE l.pool = $1 ORDER BY 1", pool)
     return [row["workspace"] for row in rows]
 
@@ -243,7 +243,7 @@ async def enter(store: "Store", key_id: str, secret: str) -> Entry:
 
 
 async def keys_that_open(store: "Store", key_ids: Collection[str]) -> set[str]:
-    """Return those of the given keys that `enter` would accept. This does not count as a request."""
+    """Return the given keys that `enter` would accept. This does not count as a request."""
     sql = """SELECT k.id FROM fairpost.api_keys k JOIN fairpost.workspaces w ON w.name = k.workspace
              WHERE k.id = ANY ($1) AND k.revoked_at IS NULL AND w.suspended_at IS NULL
                  AND (k.expires_at IS NULL OR k.expires_at > coalesce($2, clock_timestamp()))"""
@@ -251,7 +251,7 @@ async def keys_that_open(store: "Store", key_ids: Collection[str]) -> set[str]:
 
 
 async def take_turn(store: "Store", caller: str, per_minute: int) -> Turn:
-    """Count a request without a key against its caller's rate limit."""
+    """Count a request made without a key against its caller's rate limit."""
     row = await store.row("SELECT * FROM fairpost.take_turn($1, $2, $3)", caller, per_minute, clock.stated())
     return Turn(**row, per_minute=per_minute)
 
@@ -332,7 +332,7 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
 
 
 async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
-    """Return the given domains that have never been checked, and whose parent domains have not been checked either."""
+    """Return the given domains for which neither the domain nor any parent domain has ever been checked."""
     rows = await store.fetch(
         """SELECT w.domain FROM unnest($2::text[]) w(domain) WHERE NOT EXISTS (
                SELECT FROM fairpost.domain_health d WHERE d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain))
@@ -406,7 +406,7 @@ async def route_for(
 async def may_be_from(store: "Store", workspace: str, route: str, address: str | None) -> bool:
     """Return whether mail from this address may be sent through a stored route.
 
-    If the address is None, the mail names no sender and uses the account's own address.
+    An address of None means that the mail names no sender and uses the account's own address.
     """
     return bool(await store.value("SELECT fairpost.may_be_from($1, $2, $3)", workspace, route, address))
 
@@ -439,8 +439,8 @@ async def write_audit(
 
 
 async def invitations_sent(store: "Store", workspace: str, address: str) -> tuple[int, int]:
-    """Return the number of invitations sent by e-mail: to all addresses in the past day, and to this address in the
-    past hour.
+    """Return how many invitations were sent by e-mail to all addresses in the past day, and to this address in the past
+    hour.
     """
     row = await store.row(
         """SELECT count(*) AS n, count(*) FILTER (WHERE a.subject = $2 AND a.at > coalesce($3, clock_timestamp()) - interval '1 hour') AS same FROM fairpost.audit a

@@ -1,4 +1,4 @@
-"""Reads a template before it runs: finds its fields, and refuses everything that is not part of the language."""
+"""Reads a template before it runs: finds its fields, and rejects anything that is not part of the language."""
 
 import re
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 INDEX = re.compile("[0-9]{1,4}")
-PROCESSED = re.compile("[“”„‘’«»\xa0]")  # characters that word processors use instead of quotes and spaces
+PROCESSED = re.compile("[“”„‘’«»\xa0]")  # characters that word processors substitute for quotes and spaces
 
 FILTERS = {  # the possible numbers of arguments of each filter
     "default": {1}, "d": {1}, "join": {0, 1}, "round": {0, 1}, "capitalize": {0}, "float": {0}, "int": {0},
@@ -66,11 +66,11 @@ class _Block:
 
 
 class Reader:
-    """Reads one part of a template. Each method reads one rule of the grammar, and returns the fields that are needed
-    to print the text that it has read.
+    """Reads one part of a template. Each method reads one rule of the grammar and returns the fields needed to print
+    the text that it has read.
 
-    The engine sees a missing field as empty text, and a missing field inside another field as undefined. Both count as
-    false, but an undefined value supports no comparisons, and no filters except a fallback.
+    The engine treats a missing field as empty text, and a missing field inside another field as undefined. Both count
+    as false, but an undefined value supports no comparisons and, apart from fallbacks, no filters.
     """
 
     def __init__(self, part: str, source: str) -> None:
@@ -88,9 +88,9 @@ class Reader:
 
     def _read(self) -> None:
         if len(self.source) > TEMPLATE_CHARS_MAX:
-            self._refuse(0, f"it has {len(self.source):,} characters, more than {TEMPLATE_CHARS_MAX:,}")
+            self._refuse(0, f"it is {len(self.source):,} characters long, but the maximum is {TEMPLATE_CHARS_MAX:,}")
         if not self.source.isascii() and (broken := re.search("[\ud800-\udfff]", self.source)):
-            self._refuse(broken.start(), "it contains an incomplete character: delete it and type it again")
+            self._refuse(broken.start(), "it contains an incomplete character: delete and retype it")
         at = 0
         while opening := OPENING.search(self.source, at):
             self.is_plain = False
@@ -110,7 +110,7 @@ class Reader:
         end = self.source.find("#}", opening.end())
         if end < 0:
             self._refuse(
-                opening.start(), '"{#" starts a comment that is never closed: write "#}", or a space after "{"'
+                opening.start(), '"{#" starts a comment that is never closed: write "#}", or add a space after "{"'
             )
         return end + 2
 
@@ -127,7 +127,7 @@ class Reader:
             if kind == "end":
                 break
         if not self.tokens[-1].text.endswith(closing):
-            self._refuse(self.tokens[-1].at, f'"{opening[0][:2]}" is not closed by this: write "{closing}"')
+            self._refuse(self.tokens[-1].at, f'this does not close "{opening[0][:2]}": write "{closing}"')
         self.tags += 1
         if closing == "}}":
             self.required |= self._expression()
@@ -149,7 +149,7 @@ class Reader:
             self._refuse(at, f'"{word}" has no opening tag')
         elif word in ("endif", "endfor"):
             if word != f"end{self.blocks.pop().kind}":
-                self._refuse(at, f'"{word}" does not close the last opened tag')
+                self._refuse(at, f'"{word}" does not close the most recently opened tag')
         else:
             self._arm(at, word)
 
@@ -157,7 +157,7 @@ class Reader:
         block = self.blocks[-1]
         block.name, block.guards, block.arms = "", frozenset(), block.arms + 1
         if block.arms > ARMS_MAX:
-            self._refuse(at, f"an `if` can have at most {ARMS_MAX} `elif`")
+            self._refuse(at, f"an `if` can have at most {ARMS_MAX} `elif` tags")
         if word == "elif":
             block.guards = self._condition()
 
@@ -176,8 +176,8 @@ class Reader:
         return _Block("for", at, name=name, entries=entries)
 
     def _condition(self) -> frozenset[str]:
-        """Reads a condition, and returns the fields that are certainly not empty if it is true. Fields in a condition
-        may be missing.
+        """Reads a condition and returns the fields that are certainly not empty if the condition is true. Fields in a
+        condition may be missing.
         """
         start = self.place
         self._either()
@@ -272,7 +272,7 @@ class Reader:
     def _filter(self, needs: set[str], path: str) -> set[str]:
         token, name = self.tokens[self.place], self.tokens[self.place].text
         if name not in FILTERS:
-            self._refuse(token.at, f'there is no "{name}": use one of {", ".join(sorted(FILTERS))}')
+            self._refuse(token.at, f'there is no filter "{name}": use one of {", ".join(sorted(FILTERS))}')
         self.place += 1
         given, values = set[str](), 0
         if self._take("("):
@@ -282,7 +282,7 @@ class Reader:
                 given |= self._expression()
                 values += 1
         if values not in FILTERS[name]:
-            self._refuse(token.at, f'"{name}" cannot have {values} values in parentheses')
+            self._refuse(token.at, f'"{name}" does not accept {values} values in parentheses')
         if name in FALLBACKS:
             return given
         if name in PARSING:
@@ -319,14 +319,14 @@ class Reader:
         self._refuse(len(self.source) - len(rest), f'"{rest[0]}" cannot be used between braces')
 
     def _refuse_statement(self, at: int) -> NoReturn:
-        self._refuse(at, f'"{self.tokens[0].text}" is not available: there are only if and for')
+        self._refuse(at, f'"{self.tokens[0].text}" is not available: use only if and for')
 
     def _refuse_token(self) -> NoReturn:
         token = self.tokens[self.place]
         if token.kind == "end":
             self._refuse(token.at, f'something is missing before "{token.text}"')
         if PROCESSED.search(token.text):
-            self._refuse(token.at, f'"{token.text}" has typographic quotes or spaces: type them again')
+            self._refuse(token.at, f'"{token.text}" contains typographic quotes or spaces: retype them')
         self._refuse(token.at, f'"{token.text}" cannot be used here')
 
     def _refuse(self, at: int, message: str) -> NoReturn:
@@ -342,4 +342,4 @@ def line_and_column(source: str, at: int) -> tuple[int, int]:
 
 
 def too_long(part: str) -> str:
-    return f"the {part} becomes longer than {CHARS_MAX[part]:,} characters"
+    return f"the {part} would be longer than {CHARS_MAX[part]:,} characters"

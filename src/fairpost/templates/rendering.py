@@ -1,7 +1,7 @@
 """Renders the content of e-mails with placeholders for each recipient, as in `Hello {{ first_name or "there" }}`.
 
-The language is a small part of Jinja, for authors who do not program: fields, fallbacks, if and for. reader.py reads
-each template first, finds its fields, and refuses anything outside that language; minijinja then only runs it. A field
+The language is a small subset of Jinja for authors who do not program: fields, fallbacks, if and for. reader.py reads
+each template first, finds its fields, and rejects anything outside that language; minijinja then only runs it. A field
 that is absent, null or blank is missing. A missing field is never printed as empty text.
 """
 
@@ -31,7 +31,7 @@ VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
 STEPS_MAX = 20_000  # enough for a thousand entries with three fields each, because a field takes two or three steps
 LOOPED_CHARS_MAX = 268_435_456  # maximum output of a loop that prints plain text until the steps run out
-LIGHT_TAGS_MAX = 100  # to save memory, a template with more tags or with a loop has limited output and shorter values
+LIGHT_TAGS_MAX = 100  # to save memory, templates with more tags or a loop are limited to less output and shorter values
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
 
@@ -39,7 +39,7 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Unrenderable(FairpostError):
-    """The template cannot be rendered with this recipient's fields, although it may work for other recipients."""
+    """The template cannot be rendered with this recipient's fields, but may work for other recipients."""
 
 
 class UnfitValue(Unrenderable):
@@ -77,7 +77,7 @@ class Rendered:
 def compile_template(template: Template) -> "Compiled":
     """Compiles a template. Raises TemplateError.
 
-    Recent templates are cached by content, so compiling one again takes only the time to hash it.
+    Recent templates are cached by content, so compiling one again takes only as long as hashing it.
     """
     given = {"subject": template.subject, "text": template.text, "html": template.html}
     sources = {part: source for part, source in given.items() if source is not None}
@@ -85,10 +85,10 @@ def compile_template(template: Template) -> "Compiled":
 
 
 class Compiled:
-    """A compiled template, which any number of threads can render. Each process compiles its own.
+    """A compiled template, which any number of threads can render. Each process compiles its own copy.
 
-    `required` lists the fields that every recipient needs. `optional` lists those that have a fallback or are checked
-    with `if`. A nested field is named with a dot: order.total.
+    `required` lists the fields that every recipient needs. `optional` lists the fields that have a fallback or are
+    checked with `if`. A nested field is named with a dot: order.total.
     """
 
     def __init__(self, sources: dict[str, str], readers: "list[Reader]") -> None:
@@ -115,7 +115,7 @@ class Compiled:
 
     @property
     def chars(self) -> int:
-        """The length of the sources, which is roughly the memory that the cached template needs."""
+        """The length of the sources, which is roughly the memory that the cached template uses."""
         return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
@@ -143,7 +143,7 @@ class Compiled:
             raise Unrenderable(too_long(part)) from None
         if _run.printed:
             raise Unrenderable(f"{part}: {_run.printed} is a list or an object: print its entries instead")
-        # The engine escapes slashes too. This is not needed, and links would look suspicious to mail scanners.
+        # The engine also escapes slashes. This is unnecessary and would make links look suspicious to mail scanners.
         filled = filled.replace("&#x2f;", "/") if part == "html" else filled
         if len(filled) > CHARS_MAX[part]:
             raise Unrenderable(too_long(part))
@@ -204,7 +204,7 @@ Sequence.register(_List)
 
 
 class _Intake:
-    """Accepts only JSON values, within limits. Other objects may have methods, or pretend to be safe HTML."""
+    """Accepts only JSON values, within limits. Other objects may have methods or pretend to be safe HTML."""
 
     __slots__ = ("chars_max", "room")
 
@@ -216,7 +216,7 @@ class _Intake:
         chars = len(value) if kind is str else 0
         self.room -= chars + 1
         if self.room < 0 or chars > self.chars_max:
-            raise Unrenderable(f"{name} is too long: a value can have at most {self.chars_max:,} characters")
+            raise Unrenderable(f"{name} is too long: a value can be at most {self.chars_max:,} characters long")
         if not _is_filled(value):
             return ""
         if kind is str:
@@ -224,7 +224,7 @@ class _Intake:
         if kind is bool or (kind is int and abs(value) < 2**63) or (kind is float and isfinite(value)):
             return value
         if kind not in (dict, list) or depth == FIELD_DEPTH_MAX:
-            raise Unrenderable(f"{name} is not a text, number, list or object, but {kind.__name__}")
+            raise Unrenderable(f"{name} must be text, a number, a list or an object, not {kind.__name__}")
         if kind is list:
             return _List(name, [self.take(name, entry, depth + 1) for entry in value if _is_filled(entry)])
         filled = ((key, entry) for key, entry in value.items() if _is_filled(entry))
@@ -257,7 +257,7 @@ def _engine(*, steps_max: int, is_metered: bool) -> minijinja.Environment:
         pycompat=False,
         filters={"default": _default, "d": _default, "join": _join, "urlencode": _urlencode},
     )
-    # Undefined may be tested but never printed. The engine's type hints do not include this value yet.
+    # Undefined values may be tested but never printed. The engine's type hints do not include this option yet.
     engine.undefined_behavior = "semi_strict"  # type: ignore[assignment]
     if is_metered:
         engine.finalizer = _meter
@@ -282,7 +282,7 @@ def _urlencode(value: Any) -> str:
 
 
 def _defined(value: Any) -> Any:
-    if value is None:  # undefined values arrive as None, and would be printed as "none"
+    if value is None:  # undefined values arrive as None and would be printed as "none"
         raise Unrenderable("a list entry lacks a value that the template prints: write a fallback")
     return value
 

@@ -1,4 +1,4 @@
-"""Sample values for a preview, guessed from the names of fields and how they are used."""
+"""Sample values for a preview, guessed from the names of fields and how the fields are used."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _Tree = dict[str, "_Tree"]  # each step of a path, with the steps below it
 
 
 def sample_of(compiled: Compiled) -> dict[str, Any]:
-    """Returns values for a preview, guessed from the names of the fields and how they are used."""
+    """Returns values for a preview, guessed from the names of the fields and how the fields are used."""
     numbers = {tuple(path.split(".")) for path in compiled._numbers}
     tree: _Tree = {}
     for path in compiled._shape:
@@ -36,7 +36,7 @@ def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -
         return 3
     if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):
         entries = max(2, *(int(step) + 1 for step in tree if step != "*"), 0)
-        # Lists have the same entry twice, even nested lists.
+        # Lists, including nested ones, contain the same entry twice.
         return [_sample((*at, min(tree)), tree[min(tree)], numbers)] * min(entries, 20)
     if tree or not at:
         return {step: _sample((*at, step), tree[step], numbers) for step in sorted(tree)}

@@ -1,6 +1,6 @@
--- Validation of e-mails, with a clear message for bad input. Every check is in this file, and all of them run before anything is written.
+-- Validates e-mails, with a clear message for invalid input. Every check is in this file, and all of them run before anything is written.
 
--- Parses one address: "ann@example.com", "Ann Lee <ann@example.com>" or {"address": …, "name": …}. The domain is converted to lower case. Returns
+-- Parses one address: "ann@example.com", "Ann Lee <ann@example.com>" or {"address": …, "name": …}. The domain is lowercased. Returns
 -- null if it is not an address.
 CREATE OR REPLACE FUNCTION fairpost.parse_address(given jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
@@ -35,12 +35,12 @@ BEGIN
         RETURN NULL;
     END IF;
     local := split_part(address, '@', 1);
-    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- converts ASCII separately, because a database with a Turkish locale would turn I into ı
+    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- ASCII is converted separately, because a database with a Turkish locale would turn I into ı
     IF local = '' OR domain = '' OR address <> local || '@' || substr(address, length(local) + 2) OR strpos(substr(address, length(local) + 2), '@') > 0
         OR octet_length(local) > 64 OR octet_length(address) > 254
         OR local ~ '[\x01- "(),:;<>\[\]\\\x7f-\xa0]|^[.]|[.][.]|[.]$'
         OR domain ~ '[\x01-,/:-@\[-`{-\xa0]|(^|[.])-|-([.]|$)|^[.]|[.][.]|[.]$'
-        -- invisible characters: unusual spaces, zero widths, changes of direction (the joiners U+200C and U+200D are part of names)
+        -- invisible characters: unusual spaces, zero-width characters, direction changes (the joiners U+200C and U+200D are part of names)
         OR address ~ '[\u00ad\u1680\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]'
         OR strpos(domain, '.') = 0 AND domain <> 'localhost'
         OR length(domain) > 63 AND EXISTS (SELECT FROM unnest(string_to_array(domain, '.')) label WHERE length(label) > 63)
@@ -62,7 +62,7 @@ BEGIN
     RETURN fairpost.parse_address(given);
 END $$;
 
--- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` is the first entry that is not an address.
+-- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` is the first entry that is not a valid address.
 CREATE OR REPLACE FUNCTION fairpost.add_recipients(kind text, given jsonb, INOUT recipients jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -94,7 +94,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT jsonb_build_object('field', field, 'message', message)
 $$;
 
--- Describes a value that parse_address could not parse or, for an object, the part that is wrong.
+-- Describes a value that parse_address could not parse or, for an object, the invalid part.
 CREATE OR REPLACE FUNCTION fairpost.no_address(field text, given jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
     RETURN fairpost.complaint(field, format('%s is not an e-mail address', left(given::text, 300)));
 END $$;
 
--- Returns the problem with a short text, or null.
+-- Returns the problem with a short text, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_word(field text, value jsonb, chars_max integer, may_be_empty boolean) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -120,14 +120,14 @@ BEGIN
     ELSIF (value #>> '{}') ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029]' THEN
         RETURN fairpost.complaint(field, 'must not contain line breaks or other control characters');
     ELSIF char_length(value #>> '{}') > chars_max THEN
-        RETURN fairpost.complaint(field, format('must have at most %s characters, got %s', chars_max, char_length(value #>> '{}')));
+        RETURN fairpost.complaint(field, format('must be at most %s characters long, got %s', chars_max, char_length(value #>> '{}')));
     ELSIF value = '""' AND NOT may_be_empty THEN
         RETURN fairpost.complaint(field, 'must not be empty');
     END IF;
     RETURN NULL;
 END $$;
 
--- Returns the problem with a time, or null.
+-- Returns the problem with a time, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_moment(field text, value jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
@@ -266,7 +266,7 @@ BEGIN
         ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]' THEN
             RETURN fairpost.complaint('headers.' || name, 'must be a string without line breaks or other control characters');
         ELSIF octet_length(value #>> '{}') > 8192 THEN
-            RETURN fairpost.complaint('headers.' || name, format('must have at most 8192 bytes, got %s', octet_length(value #>> '{}')));
+            RETURN fairpost.complaint('headers.' || name, format('must be at most 8192 bytes long, got %s', octet_length(value #>> '{}')));
         ELSIF total > 50 THEN
             RETURN fairpost.complaint('headers', 'must be at most 50');
         END IF;
@@ -307,7 +307,7 @@ BEGIN
             RETURN fairpost.complaint(field || '.data', 'must be base64 text');
         END;
         IF bytes > 26214400 THEN
-            RETURN fairpost.complaint('attachments', 'must have at most 26214400 bytes in total');
+            RETURN fairpost.complaint('attachments', 'must be at most 26214400 bytes in total');
         END IF;
         place := place + 1;
     END LOOP;
@@ -344,7 +344,7 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns the first problem with an e-mail, or null. This function decides; is_plain is only a shortcut for the obvious cases.
+-- Returns the first problem with an e-mail, or null. This function is authoritative; is_plain is only a shortcut for the obvious cases.
 CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -378,9 +378,9 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns true if an e-mail is certainly well-formed. Most mail is plain and is recognized by this one expression instead of every check. False does
--- not mean that the e-mail is invalid: check_email then decides. `o` has the fields of `e` as text. `contents` are the ids of existing shared
--- contents; null if the e-mail must not use shared content.
+-- Returns true if an e-mail is certainly well-formed. Most mail is plain, and this one expression recognizes it without running every check. False
+-- does not mean that the e-mail is invalid: check_email then decides. `o` has the fields of `e` as text. `contents` contains the ids of existing
+-- shared contents, or is null if the e-mail must not use shared content.
 DROP FUNCTION IF EXISTS fairpost.is_plain(jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.is_plain(e jsonb, o fairpost.plain_fields, contents text[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$

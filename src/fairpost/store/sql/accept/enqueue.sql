@@ -15,7 +15,7 @@ BEGIN
     RETURN recipients;
 END $$;
 
--- Returns the addresses of the envelope. A recipient that is named twice gets one copy.
+-- Returns the addresses of the envelope. A recipient that is named twice receives one copy.
 CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -24,9 +24,9 @@ BEGIN
 END $$;
 
 -- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or its first problem. An invalid e-mail does
--- not affect the others. A known idempotency key returns the first e-mail's id and new = false. The limits are for services that submit users'
+-- not affect the others. A known idempotency key returns the first e-mail's id and new = false. The limits are for services that submit their users'
 -- e-mails: `p_daily_max` per user in 24 hours, `p_waiting_max` per user in the queue, and `p_workspace_max` per workspace in 24 hours.
--- `p_fingerprints` has a fingerprint for each e-mail: a known key with a different fingerprint is an error.
+-- `p_fingerprints` contains a fingerprint for each e-mail: a known key with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
@@ -75,8 +75,8 @@ BEGIN
     objects := CASE WHEN emails @? 'strict $[*] ? (@.type() <> "object")'
         THEN (SELECT jsonb_agg(CASE jsonb_typeof(e.value) WHEN 'object' THEN e.value ELSE '{}' END ORDER BY e.ordinality) FROM jsonb_array_elements(emails) WITH ORDINALITY e)
         ELSE emails END;
-    -- Each level adds columns to the level below. OFFSET 0 keeps the planner from computing a column again for each use. Only the last level is stored,
-    -- without the bodies, and all inserts read it. `rare` is the whole e-mail if it is not plain.
+    -- Each level adds columns to the level below. OFFSET 0 prevents the planner from computing a column again for each use. Only the last level is
+    -- stored, without the bodies, and all inserts read from it. `rare` is the whole e-mail if it is not plain.
     WITH read AS MATERIALIZED (
         SELECT d.*, coalesce(d.shared_id, d.id) AS content_id, coalesce(split_part(d.sender ->> 'address', '@', 2), '') AS domain,
             fairpost.flow_of(d.route, d.class, d.workspace, coalesce(split_part(d.sender ->> 'address', '@', 2), ''), d.user_name, d.stream) AS flow,
@@ -104,11 +104,11 @@ BEGIN
                         AS i(e, "to", "from", subject, text, html, workspace, "user", stream, class, pool, account, due_at, on_doubt, idempotency_key, ord)
                     OFFSET 0) c OFFSET 0) s OFFSET 0) d
     ), fresh AS (
-        -- Inserted in the order of the keys, so that two batches with the same keys wait for each other instead of deadlocking.
+        -- Inserted in key order, so that two batches with the same keys wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
         SELECT r.key_hash, r.id FROM read r WHERE r.key_hash IS NOT NULL ORDER BY r.key_hash, r.ord
         ON CONFLICT DO NOTHING RETURNING k.email_id
-    ), all_fresh AS MATERIALIZED (   -- the usual case, in which no list of new e-mails is needed
+    ), all_fresh AS MATERIALIZED (   -- the usual case, which needs no list of new e-mails
         SELECT (SELECT count(*) FROM fresh) = (SELECT count(r.key_hash) FROM read r) AS it
     ), new AS NOT MATERIALIZED (
         -- IN instead of a join: the planner cannot estimate the length of the list, and a nested loop over a thousand keys takes a million steps
@@ -167,7 +167,7 @@ BEGIN
     IF array_position(news, false) IS NULL THEN
         RETURN QUERY SELECT r.ord, r.id, true, NULL::jsonb FROM unnest(ords, ids) AS r(ord, id) ORDER BY r.ord;
     ELSE
-        -- A separate statement, because it must see the commit of the transaction that had the key while this one was waiting.
+        -- A separate statement, because it must see the commit of the transaction that held the key while this one was waiting.
         RETURN QUERY
         SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new,
             CASE WHEN (SELECT f.fingerprint FROM fairpost.request_fingerprints f WHERE NOT r.new AND f.key_hash = r.key_hash) <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
@@ -197,8 +197,8 @@ BEGIN
     new := result.new;
 END $$;
 
--- Stores content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Without a workspace, the content
--- belongs to the operator, who can use it for any workspace. Returns the content_id.
+-- Stores content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Content without a workspace belongs to
+-- the operator, who can use it for any workspace. Returns the content_id.
 CREATE OR REPLACE FUNCTION fairpost.put_content(content jsonb, p_now timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- Labels that a caller gives an e-mail for its own use: type, tags and metadata.
+-- Labels that callers attach to an e-mail for their own use: type, tags and metadata.
 
--- The number under which an e-mail is stored for one of its tags. Two tags may have the same number, so a search also compares the tags themselves.
+-- The number under which an e-mail is indexed for one of its tags. Two tags may have the same number, so a search also compares the tags themselves.
 CREATE OR REPLACE FUNCTION fairpost.tag_mark(workspace text, name text, value text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtextextended(workspace || E'\x1f' || name || E'\x1f' || value, 0)

@@ -1,8 +1,8 @@
--- Limits the e-mails that one user may submit in a day and have in the queue, and the e-mails that all users of a workspace may submit together.
+-- Limits the e-mails that one user may submit per day and have in the queue, and the e-mails that all users of a workspace may submit together.
 -- The limits apply to submissions over SMTP or HTTP. For users and workspaces with a limit of their own, they apply to every submission. The user
 -- '' always means the workspace as a whole.
 
--- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few arrivals.
+-- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few of them.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
 CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
@@ -21,8 +21,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
 $$;
 
--- Makes other submissions of these users wait until this transaction ends. A transaction that submits more than once must call this first, because all
--- callers take these locks in the same order, so there are no deadlocks.
+-- Makes other submissions of these users wait until this transaction ends. To prevent deadlocks, all callers take these locks in the same order, so a
+-- transaction that submits more than once must call this first.
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -37,8 +37,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
 END $$;
 
--- Returns how many more e-mails a user or workspace may submit now. If fewer than `p_asked`, also returns the reason, and the time at which the
--- others can be submitted if these are accepted now (null if unknown). The caller holds the user's lock.
+-- Returns how many more e-mails a user or workspace may submit now. If fewer than `p_asked`, also returns the reason and the time at which the others
+-- can be submitted if these are accepted now (null if unknown). The caller holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
@@ -53,8 +53,8 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
-        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There are at most the
-        -- hours of one day.
+        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There are no more rows
+        -- than hours in a day.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
@@ -96,10 +96,10 @@ LANGUAGE sql STABLE AS $$
                                                    '; there is room again when some of it has gone out')))
 $$;
 
--- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key were accepted before and do not
--- count; invalid e-mails do not count either. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as
--- they are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait
--- only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
+-- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key have already been accepted and
+-- do not count; nor do invalid e-mails. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as they
+-- are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait only
+-- if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
@@ -150,7 +150,7 @@ BEGIN
     RETURN refused;
 END $$;
 
--- Returns a slot among a workspace's counters that no other open transaction writes to, so that counting never waits for another commit. If all
+-- Returns one of a workspace's counter slots that no other open transaction writes to, so that counting never waits for another commit. If all
 -- slots are taken, a slot is shared.
 CREATE OR REPLACE FUNCTION fairpost.counter_place(p_workspace text) RETURNS integer
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- Decides when two addresses are the same. The result is the same in every database, regardless of its locale.
+-- Decides whether two addresses are the same. The result is the same in every database, regardless of its locale.
 
 -- Normalizes an address: converts letters of any script to a single case, and the domain to its DNS form (müller.example becomes
 -- xn--mller-kva.example). For ASCII addresses, by far the most common, this costs no more than lower().
@@ -20,8 +20,8 @@ BEGIN
     RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
--- Two letters are the same if any language treats them as cases of one letter: σ and ς, because both have the capital Σ; and i, ı, I and İ, because
--- in Turkish the capital of i is İ and the capital of ı is I. It is better to send one e-mail too few than to send one to a person who opted out.
+-- Two letters are the same if any language treats them as case variants of one letter: σ and ς, because both have the capital Σ; and i, ı, I and İ,
+-- because in Turkish the capital of i is İ and the capital of ı is I. It is better to send one e-mail too few than one to a person who has opted out.
 CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -100,8 +100,8 @@ BEGIN
     RETURN encoded;
 END $$;
 
--- Removes differences of case with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form
--- (NFD, NFKD): for letters with accents, only the letters are listed. For each letter, `translate` searches the whole list, so it is only called for
+-- Removes case differences with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form
+-- (NFD, NFKD): for letters with accents, only the letters are listed. For each letter, `translate` searches the whole list, so it is called only for
 -- text in one of the scripts on the list.
 CREATE OR REPLACE FUNCTION fairpost.small_letters(written text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

@@ -11,7 +11,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Returns the leaf of an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
--- attached. Mail from before users had homes was hashed without the word 'home', and keeps its own leaves until they are empty.
+-- attached. Mail from before users had homes was hashed without the word 'home' and keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
@@ -29,7 +29,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION fairpost.caller_key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN strpos(key, ':') = 0 THEN fairpost.key_hash(workspace, key)   -- the usual case, without the pattern
+    SELECT CASE WHEN strpos(key, ':') = 0 THEN fairpost.key_hash(workspace, key)   -- the usual case, which does not need the pattern
                 WHEN key IS NULL THEN NULL
                 WHEN key !~ '^[0-9]+:[0-9]+:[0-9]+$' THEN fairpost.key_hash(workspace, key)
                 WHEN fairpost.has_old_key(workspace, key) THEN fairpost.key_hash(workspace, key)

@@ -1,5 +1,5 @@
 -- Public ids. An internal id grows with time and contains a counter for the whole installation, so two ids of one workspace would reveal how much
--- others send. A public id is "em_" and 13 characters, which look random but can be converted back without storing or looking up anything.
+-- others send. A public id is "em_" followed by 13 characters that look random but can be converted back without storing or looking up anything.
 --
 -- The conversion is a Feistel network of 8 rounds on the two halves of the number, (a, b) -> (b, a # f(round, b)), where f is the first 4 bytes of
 -- sha256(key || round || half). fairpost.model.public_ids does the same in Python.
@@ -12,7 +12,7 @@ DECLARE
     seal bytea;
     mixed bigint;
 BEGIN
-    FOR n IN 0..7 LOOP   -- decoding is the same with the halves exchanged and the rounds reversed
+    FOR n IN 0..7 LOOP   -- decoding is the same with the halves swapped and the rounds reversed
         seal := sha256(p_key || set_byte('\x00', 0, CASE WHEN p_back THEN 7 - n ELSE n END) || substring(int8send(b) FROM 5));
         mixed := a # (get_byte(seal, 0)::bigint << 24 | (get_byte(seal, 1) << 16) | (get_byte(seal, 2) << 8) | get_byte(seal, 3));
         a := b;

@@ -1,4 +1,4 @@
--- Decides when two user names are the same: `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the queue. Names are
+-- Decides whether two user names are the same: `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the queue. Names are
 -- normalized before they are stored, so stored names can be compared directly.
 
 -- For ASCII names, by far the most common, this costs no more than lower().
@@ -7,8 +7,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(name) = length(name) THEN btrim(lower(name COLLATE "C")) COLLATE "default" ELSE fairpost.normalize_user_letters(name) END
 $$;
 
--- Converts letters to one case, width and form (NFKC), and removes invisible characters. One letter may become several, so the result is cut to a
--- length that fits into all indexes.
+-- Converts letters to one case, width and form (NFKC), and removes invisible characters. One letter may become several, so the result is truncated to
+-- a length that fits in all indexes.
 CREATE OR REPLACE FUNCTION fairpost.normalize_user_letters(name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -24,8 +24,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT folded ~ '^(key|login|person):'
 $$;
 
--- Returns the normalized name of a user given on the command line. Returns the name as given if mail from before names were normalized is still
--- waiting under it.
+-- Returns the normalized name of a user given on the command line, or the name as given if mail from before names were normalized is still waiting
+-- under it.
 CREATE OR REPLACE FUNCTION fairpost.user_named(p_workspace text, p_user text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN p_user <> fairpost.normalize_user(p_user) AND EXISTS (

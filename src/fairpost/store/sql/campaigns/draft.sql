@@ -74,8 +74,8 @@ BEGIN
     RETURN c;
 END $$;
 
--- Adds a stream for each of these time zones that has none yet. Null stands for the workspace's own time zone. If there is a sending window, the
--- stream stays closed until its open times are computed.
+-- Adds a stream for each of these time zones that does not have one yet. Null stands for the workspace's own time zone. If there is a sending window,
+-- the stream stays closed until its open times are computed.
 CREATE OR REPLACE FUNCTION fairpost.add_streams(c fairpost.campaigns, p_zones text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -89,7 +89,7 @@ BEGIN
     END IF;
 END $$;
 
--- Restarts planning with the first prospect, to include recipients added since. Returns false if the campaign is not running.
+-- Restarts planning from the first prospect to include recipients added since. Returns false if the campaign is not running.
 CREATE OR REPLACE FUNCTION fairpost.plan_anew(p_campaign bigint, p_zones text[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

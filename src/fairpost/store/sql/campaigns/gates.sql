@@ -1,5 +1,5 @@
--- Decides when a campaign's mail may be sent: within the sending window, until the local day's quota is used up. At other times, the stream is closed
--- in the tree until the time stored there, so that engines do not claim mail that they may not send.
+-- Decides when a campaign's mail may be sent: within the sending window and until the local day's quota is used up. At other times, the stream is
+-- closed in the tree until the time stored there, so that engines do not claim mail that they may not send.
 
 -- Returns the quota of the local day at this moment, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
@@ -7,7 +7,7 @@ LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Adds `p_n` to what has been used of the day's quota (negative to refund). Returns false if the day has no quota, or if its quota is used up. Locks
+-- Adds `p_n` to the used part of the day's quota (negative to refund). Returns false if the day has no quota, or if its quota is used up. Locks
 -- the row first, then reads it.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -96,7 +96,7 @@ BEGIN
 END $$;
 
 -- Returns workspaces that have a stream to open (because part of a quota was refunded) or to close. The cost depends on the number of live streams.
--- The caller then corrects each stream in a separate commit, so that no transaction holds many locks.
+-- The caller then opens or closes each stream in a separate commit, so that no transaction holds many locks.
 CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -118,7 +118,7 @@ CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_no
 LANGUAGE plpgsql AS $$
 DECLARE
     campaign record;
-    stopped jsonb;   -- why the e-mails to this prospect were stopped
+    stopped jsonb;   -- why sending to this prospect was stopped
     is_paused boolean;
 BEGIN
     SELECT c.state, s.open, w.daily_max INTO campaign
@@ -149,7 +149,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Refunds an e-mail to the quota of the day on which it was begun, because it was not sent.
+-- Refunds an e-mail that was not sent to the quota of the day on which it was begun.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)

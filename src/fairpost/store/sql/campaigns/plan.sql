@@ -1,4 +1,4 @@
--- Creates a row and a key for each step, for every prospect on a campaign's lists. Works in batches, each in a commit that records the progress.
+-- Creates a row and a key for each step and each prospect on a campaign's lists. Works in batches, each in a commit that records the progress.
 -- Interrupted, repeated or concurrent runs complete the planning without duplicates. Nested loops are disabled, because the planner cannot estimate
 -- the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out` is the number
 -- of prospects that lack a field required by the templates.
@@ -30,9 +30,9 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- Either the end of a prospect's pause waits for this transaction, or this transaction sees that the pause has ended.
+    -- Either a prospect's pause cannot end before this transaction does, or this transaction sees that the pause has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- If an e-mail was cancelled with another campaign before it was begun, this campaign can use its key.
+    -- If an e-mail was cancelled with another campaign before it was begun, this campaign can reuse its key.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;
@@ -51,7 +51,7 @@ BEGIN
         WHERE p.id = ANY (batch) AND p.workspace = c.workspace AND s.campaign_id = c.id AND (left_out = '{}' OR p.id <> ALL (left_out))
         AND NOT EXISTS (SELECT FROM fairpost.opt_outs x WHERE x.prospect_id = p.id AND x.campaign_id IN (c.id, 0))
     ), begun AS (
-        -- Inserted in the order of the keys, so that two concurrent runs wait for each other instead of deadlocking.
+        -- Inserted in key order, so that two concurrent runs wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
         SELECT fairpost.key_hash(c.workspace, r.key), r.id FROM draft r WHERE r.step = 1 ORDER BY 1
         ON CONFLICT DO NOTHING RETURNING k.email_id

@@ -2,9 +2,9 @@
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
--- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; calls by others do nothing. Returns the number of
--- campaigns counted. A running campaign is counted every minute, or less often if counting is slow, so that at most 1 % of the time is spent on it. An
--- inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once more.
+-- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; concurrent calls do nothing. Returns the number
+-- of campaigns counted. A running campaign is counted every minute, or less often if counting is slow, so that at most 1 % of the time is spent on
+-- it. An inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once more.
 CREATE OR REPLACE FUNCTION fairpost.count_campaigns(p_seconds_max double precision DEFAULT 1, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -28,8 +28,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Counts a campaign's e-mails. Counts queue and history in a single statement, so that an e-mail that moves from one to the other in the meantime is
--- counted once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
+-- Counts a campaign's e-mails. Counts queue and history in a single statement, so an e-mail that moves from one to the other in the meantime is
+-- counted only once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -85,7 +85,7 @@ BEGIN
     PERFORM fairpost.draw_course(c, before, after, is_over);
 END $$;
 
--- Adds a point if the counts have changed and the last point is old enough. Also marks the end of any idle period before the point, so that a night
+-- Adds a point if the counts have changed and the last point is old enough. Also marks the end of any idle period before that point, so that a night
 -- without sending does not look like slow sending.
 CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -107,8 +107,8 @@ BEGIN
     END IF;
 END $$;
 
--- If there are more than 600 points, keeps one per time span of twice the length, and from then on adds points half as often. The first and last
--- points are kept.
+-- If there are more than 600 points, doubles the interval between points, removes those in between, and from then on adds points half as often. The
+-- first and last points are kept.
 CREATE OR REPLACE FUNCTION fairpost.thin_course(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The life cycle of a campaign. Every transition names the state it starts from, so that of two identical requests, only one takes effect.
+-- The life cycle of a campaign. Every transition names the state it starts from, so only one of two identical requests takes effect.
 
 -- Holds or releases a campaign's mail in the tree, regardless of its schedule.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
@@ -13,8 +13,8 @@ LANGUAGE sql AS $$
     FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
 $$;
 
--- Changes the state of a campaign that is in one of the given states, optionally with a reason (a code with parameters). Returns null, changing
--- nothing, if the campaign is in none of these states.
+-- Changes the state of a campaign that is in one of the given states, optionally with a reason (a code with parameters). If the campaign is in none
+-- of these states, returns null and changes nothing.
 DROP FUNCTION IF EXISTS fairpost.move_campaign(bigint, fairpost.campaign_state[], fairpost.campaign_state, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.move_campaign(
     p_campaign bigint, p_from fairpost.campaign_state[], p_to fairpost.campaign_state, p_reason text, p_params jsonb, p_by text, p_now timestamptz DEFAULT NULL
@@ -41,7 +41,7 @@ BEGIN
     RETURN after;
 END $$;
 
--- Pauses a campaign. After the commit, none of its e-mails is begun. Sends in progress finish. `p_reason` is the caller's own text.
+-- Pauses a campaign. After the commit, none of its e-mails is begun. Sends already in progress are completed. `p_reason` is the caller's own text.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -100,8 +100,8 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- Finishes all of them at once. Next steps need no update, because they are removed as well, with the same reason.
-    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- their campaign is over, so no step follows them
+    -- Finishes all of them at once. Their next steps need no update, because these are removed as well, with the same reason.
+    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- their campaign is over, so they have no next step
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
     END IF;
@@ -129,8 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Marks that the campaign cannot continue until a person acts. Holds its mail, because engines would otherwise claim it again and again without being
--- able to send it. Returns null if the campaign was not running.
+-- Marks the campaign as unable to continue until a person acts. Holds its mail, because engines would otherwise claim it again and again without
+-- being able to send it. Returns null if the campaign was not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -188,8 +188,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns whether any of the campaign's e-mails will proceed without intervention. E-mails do, unless they are in doubt and held, wait for such an
--- e-mail, or wait for a paused prospect.
+-- Returns whether any of the campaign's e-mails will proceed without intervention. All e-mails do, unless they are in doubt and held, wait for such
+-- an e-mail, or are for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     -- Starts at the end of the index, because entries of deleted rows are at its beginning.
@@ -197,7 +197,7 @@ LANGUAGE sql STABLE AS $$
             ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;
 
--- Returns whether there is an account that may send what is left of the campaign.
+-- Returns whether there is an account that may send the campaign's remaining e-mails.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     -- ORDER BY makes the planner use an index in this order instead of a sequential scan; no index contains the pool
@@ -206,8 +206,8 @@ LANGUAGE sql STABLE AS $$
                    AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(q.route, 2) LIMIT 1))
 $$;
 
--- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns the number of e-mails; call again
--- while it is `p_max`. (If the account is suspended, follow-ups wait: see settle/pinned.sql.)
+-- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns the number of e-mails that
+-- failed; call again while it is `p_max`. (If the account is suspended, follow-ups wait: see settle/pinned.sql.)
 CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

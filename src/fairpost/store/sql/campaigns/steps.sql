@@ -51,8 +51,8 @@ LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.opt_outs s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
 $$;
 
--- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. An e-mail that is being sent
--- is not interrupted, but is not retried either. Returns the number of e-mails cancelled immediately.
+-- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. An e-mail that is being
+-- sent is not interrupted, but it will not be retried. Returns the number of e-mails cancelled immediately.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -80,7 +80,7 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- Locked in the order of the steps, because a transaction that ends an e-mail locks the next step. Then the last step is cancelled first, because
+    -- Locked in step order, because a transaction that ends an e-mail locks the next step. Then the last step is cancelled first, because
     -- cancelling an earlier step would cancel the later ones for a different reason.
     PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
     ORDER BY q.step, q.id FOR UPDATE;
@@ -121,7 +121,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect: its waiting e-mails now also wait until the pause ends. No e-mail is cancelled or sent twice.
+-- Pauses a prospect: its waiting e-mails now also wait for the pause to end. No e-mail is cancelled or sent twice.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

@@ -1,4 +1,5 @@
--- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Events can be read again from any cursor until they are dropped.
+-- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from any
+-- cursor.
 
 -- Returns the position of a cursor, or raises an error: FP007 if the events after the cursor were dropped, FP001 if the text is not a cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)
@@ -11,7 +12,7 @@ BEGIN
         id := dropped.id;
         RETURN;
     ELSIF p_cursor !~ '^[0-9]{1,18}\.[0-9]{1,18}$' THEN
-        RAISE EXCEPTION 'after: is no cursor' USING ERRCODE = 'FP001', DETAIL = '{"field": "after", "message": "is no cursor"}';
+        RAISE EXCEPTION 'after: is not a cursor' USING ERRCODE = 'FP001', DETAIL = '{"field": "after", "message": "is not a cursor"}';
     END IF;
     turn := split_part(p_cursor, '.', 1);
     id := split_part(p_cursor, '.', 2);
@@ -28,7 +29,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_
     SELECT coalesce((SELECT t.turn || '.' || t.last_id FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1), '0.0')
 $$;
 
--- Returns a cursor before the newest `p_n` events, or slightly more of them.
+-- Returns a cursor before the newest `p_n` events, or slightly more.
 CREATE OR REPLACE FUNCTION fairpost.events_tail(p_n integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT x.turn || '.' || x.id
@@ -40,7 +41,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 
 -- Returns the positions of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there
--- are enough events, so that a workspace only reads its own events and one index entry per turn. The conditions on transactions are written so that only
+-- are enough events, so a workspace reads only its own events and one index entry per turn. The conditions on transactions are written so that only
 -- the index outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
 RETURNS TABLE (turn bigint, event fairpost.outbox)
@@ -78,8 +79,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the next events after a cursor or, without a cursor, from the oldest event that is kept. Continue after the cursor of the last row; this row
--- has no id if there are no more events. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces. `p_kinds`
+-- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. Continue after the cursor of the last row; this
+-- row has no id if there are no more events. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces. `p_kinds`
 -- restricts the result to these types.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
     p_after text DEFAULT NULL, p_max integer DEFAULT 100, p_workspace text DEFAULT NULL, p_kinds text[] DEFAULT NULL

@@ -8,7 +8,7 @@ BEGIN
     VALUES (p_now, p_kind, email.workspace, email.id, email.account_id, email.campaign_id, p_reason, p_params);
 END $$;
 
--- Writes an event for returned mail that has taken effect. Reports of successful delivery, and feedback that is not a complaint, change nothing.
+-- Writes an event for returned mail that has taken effect. Reports of successful delivery and feedback that is not a complaint have no effect.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_return(r fairpost.returned, email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id, address, reason, params)
@@ -37,7 +37,7 @@ LANGUAGE sql AS $$
     FROM (VALUES ('running', 'campaign.started'), ('paused', 'campaign.paused'), ('completed', 'campaign.completed'), ('failed', 'campaign.failed')) k(state, kind) WHERE k.state = c.state::text
 $$;
 
--- Writes events for new entries of the suppression list, whether it is one address or a file with a million.
+-- Writes events for new suppression list entries, whether one address or a file with a million.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_suppressions() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Erases a person's data, but keeps data of other people in the same rows. `p_workspace` null means all workspaces.
+-- Erases a person's data, but keeps other people's data in the same rows. `p_workspace` null means all workspaces.
 
 -- Returns whether an e-mail was sent to this person. Most e-mails have a single recipient.
 CREATE OR REPLACE FUNCTION fairpost.is_for(recipients jsonb, folded text) RETURNS boolean
@@ -35,9 +35,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN said::text ~* pattern THEN regexp_replace(said::text, pattern, '[erased]', 'gi')::jsonb ELSE said END
 $$;
 
--- The first step of an erasure: from now on, the person gets no more mail (unless `p_keep_sendable`), and data stored by address is deleted: prospects with their
--- lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` contains the forms of the address that
--- were found.
+-- The first step of an erasure: from now on, the person receives no more mail (unless `p_keep_sendable`), and data stored by address is deleted:
+-- prospects with their lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` contains the
+-- forms of the address that were found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
@@ -84,8 +84,8 @@ BEGIN
     address_hash := encode(hash, 'hex');
 END $$;
 
--- Handles a batch of e-mails waiting for the person, after the id `p_after`. Without other recipients, they are cancelled. Otherwise the person is
--- removed from the recipients, and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged and returned as `in_hand`.
+-- Processes a batch of waiting e-mails to the person, after the id `p_after`. An e-mail without other recipients is cancelled. Otherwise, the person
+-- is removed from its recipients and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged and returned as `in_hand`.
 -- Continue after `last`; if it is null, there are no more e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
     p_workspace text, p_address text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 500, p_now timestamptz DEFAULT NULL,
@@ -175,7 +175,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Erases what servers replied about the person. The code and the outcome are kept.
+-- Erases the servers' replies about the person. The code and the outcome are kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_attempts(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.normalize_address(r.key) <> folded)

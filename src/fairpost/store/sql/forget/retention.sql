@@ -11,8 +11,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
     ORDER BY 1
 $$;
 
--- Returns why a month cannot be dropped although it is over, or null if it can be dropped. An e-mail belongs to the month in which it was enqueued, and
--- may finish much later. It is kept as long as other e-mails that finished at the same time. Needs the key of the queue and queue_followers.
+-- Returns why a month that is over cannot be dropped, or null if it can be. An e-mail belongs to the month in which it was enqueued, and
+-- may finish much later. It is kept as long as other e-mails that finished at that time. Needs the key of the queue and queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -43,7 +43,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- Returns contents of a month that are still used by steps of campaigns, waiting e-mails, or e-mails of later months. Skips from one content to the
+-- Returns contents of a month that are still used by campaign steps, waiting e-mails, or e-mails of later months. Skips from one content to the
 -- next in the index, so that a million e-mails with the same content take one lookup. Needs queue_of_content and emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -63,7 +63,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that is entirely before this moment and need not be kept. Call again while it returns a month. Contents that are still used
+-- Drops the oldest month that ended before this moment and need not be kept. Call again while it returns a month. Contents that are still used
 -- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, the
 -- function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it has locked the tables,
 -- no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default
@@ -127,7 +127,7 @@ BEGIN
     DELETE FROM fairpost.emails_rest e WHERE e.id = ANY (emails);
     unused := fairpost.unused_in_rest(below, p_max);
     IF unused <> '{}' THEN
-        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from here on, no new e-mail can use them
+        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from this point on, no new e-mail can use them
         unused := fairpost.unused_in_rest(below, p_max);
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);

@@ -12,9 +12,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns the ids of a page of one workspace's e-mails, newest first, below an id. Each statement reads one index backwards and stops at the limit:
--- (workspace, id), or emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a partition for each month, and
--- planning for all of them takes ten times as long as reading a page. The plans are therefore kept, and each statement is written so that one plan suits
--- all parameters.
+-- (workspace, id), or emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a partition for each month,
+-- and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and each statement is written so
+-- that one plan suits all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -116,8 +116,8 @@ BEGIN
     ORDER BY x.id DESC;
 END $$;
 
--- Returns everything about one e-mail except its attempts, or no row if it does not exist. The plan is kept, as for a page: planning for all months
--- takes ten times as long as reading one e-mail.
+-- Returns everything about one e-mail except its attempts, or no row if it does not exist. The plan is kept, as for a page: planning a query over all
+-- months takes ten times as long as reading one e-mail.
 DROP FUNCTION IF EXISTS fairpost.show_email(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.show_email(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     id bigint, state text, reason text, reason_params jsonb, workspace text, domain text, user_name text, stream text, class text, route text, account text,
@@ -156,7 +156,7 @@ BEGIN
     LEFT JOIN LATERAL (SELECT * FROM fairpost.labels l WHERE l.email_id = x.id OFFSET 0) l ON true;
 END $$;
 
--- Returns whether an e-mail's content belongs to a campaign and thus has placeholders for the recipient's fields.
+-- Returns whether an e-mail's content belongs to a campaign and thus contains placeholders for the recipient's fields.
 CREATE OR REPLACE FUNCTION fairpost.has_places(p_content bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

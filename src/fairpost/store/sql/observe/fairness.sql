@@ -16,7 +16,7 @@ BEGIN
     WITH users AS MATERIALIZED (
         SELECT x.workspace, x.user_name, sum(x.n) AS n
         FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- sums faster than bigint, and just as exactly
-              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- the children of domains are users, and there are fewer domains than users
+              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- a domain's children are users, and there are fewer domains than users
               WHERE p_workspace IS NULL AND d.level = 'domain' AND c.waiting <> 0
               UNION ALL
               SELECT u.workspace, u.key, c.waiting FROM fairpost.nodes u JOIN fairpost.node_state c ON c.id = u.id

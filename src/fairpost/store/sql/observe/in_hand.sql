@@ -1,4 +1,4 @@
--- Returns the number of e-mails that each account has claimed. `undecided` is the number of e-mails in doubt that no policy will settle, so that a person
+-- Returns the number of e-mails that each account has claimed. `undecided` is the number of e-mails in doubt that no policy will settle, so a person
 -- must decide. Uses the index queue_held, so the cost depends on the number of claimed e-mails, never on the number of waiting e-mails.
 CREATE OR REPLACE FUNCTION fairpost.in_hand() RETURNS TABLE (account_id bigint, claimed bigint, sending bigint, in_doubt bigint, undecided bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -7,7 +7,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     FROM fairpost.queue q WHERE NOT q.waiting GROUP BY q.account_id
 $$;
 
--- Returns the time at which each of these accounts started to send its current e-mail. Accounts that are not sending are left out. The cost depends
+-- Returns the time at which each of these accounts started sending its current e-mail. Accounts that are not sending are omitted. The cost depends
 -- on the number of e-mails that they have claimed.
 CREATE OR REPLACE FUNCTION fairpost.on_the_wire(p_accounts bigint[]) RETURNS TABLE (account_id bigint, begun_at timestamptz)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

@@ -2,7 +2,7 @@
 -- for the other properties.
 
 -- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by`: key, address, type, tag, stream, campaign,
--- user. All of these except an address are only unique within a workspace. Each statement is written so that one plan suits all parameters (see
+-- user. All of these except addresses are unique only within a workspace. Each statement is written so that one plan suits all parameters (see
 -- emails.sql). In the queue, only one index is in the order of (workspace, id). Without statistics, the planner might read all rows through another
 -- index.
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
@@ -77,7 +77,8 @@ BEGIN
                  SELECT m.id FROM marked m WHERE m.workspace = p_workspace AND m.id >= p_from AND m.id < p_below);
 END $$;
 
--- Does the same for all workspaces, on behalf of the operator. In history, it skips from one workspace that has sent to the address to the next.
+-- Does the same for all workspaces, on behalf of the operator. In history, the search skips from one workspace that has sent to the address to the
+-- next.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -143,8 +144,8 @@ END $$;
 
 -- Returns the newest e-mails that match everything in `p_wanted`: {to, key, campaign, user, stream, account, type, tags, since, until}; at most
 -- `p_max`, older than `p_before`. Keys, campaigns, users, streams, types and tags belong to a workspace, so searching by them requires its name. The id
--- contains the time at which an e-mail was accepted. Reads at most two thousand e-mails. If it stopped there before `p_max` were found, `looked_to` is
--- the last id read. Otherwise `looked_to` is null.
+-- contains the time at which an e-mail was accepted. Reads at most two thousand e-mails. If it stopped at that limit before finding `p_max`,
+-- `looked_to` is the last id read. Otherwise, `looked_to` is null.
 CREATE OR REPLACE FUNCTION fairpost.search_emails(
     p_workspace text, p_wanted jsonb, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT ids bigint[], OUT looked_to bigint

@@ -1,6 +1,6 @@
 -- Returns how many e-mails are waiting on each route, from the tree's own counts and the arrivals that it has not absorbed yet. The cost depends on the
--- number of workspaces and arrivals, never on the number of e-mails. Routes without waiting e-mails are left out. `due` means that some e-mails are due
--- and their senders are not held. `next_at` is when the next e-mail becomes due.
+-- number of workspaces and arrivals, never on the number of e-mails. Routes without waiting e-mails are omitted. `due` means that some e-mails are
+-- due and their senders are not held. `next_at` is when the next e-mail becomes due.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_route(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
@@ -23,7 +23,7 @@ BEGIN
         FROM (SELECT DISTINCT tree.route FROM tree) r CROSS JOIN LATERAL fairpost.routes_now(ARRAY[r.route]) o CROSS JOIN LATERAL (
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.node_state c WHERE c.route = o.route AND c.wake_at >= o.woken_until
-                ORDER BY c.wake_at LIMIT 1000) c   -- held senders may have many due e-mails, which do not count
+                ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many due e-mails, which do not count
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (

@@ -1,4 +1,4 @@
--- Adds a sender account, with its lease and the routes it serves; columns that are not in `p_settings` get the table's defaults. Returns its id. If a
+-- Adds a sender account, with its lease and the routes it serves. Columns that are not in `p_settings` get the table's defaults. Returns its id. If a
 -- secret is given, `p_id` is the account id that it was sealed for, and `p_keys` are the keys that were in use at that time (see secrets.sql).
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz, bigint, text[]);
@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
-    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that a change to the fairness settings covers all routes
+    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that any change to the fairness settings covers all routes
     PERFORM fairpost.add_route(p_pool), fairpost.add_route('@' || p_name);
     INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
     VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
@@ -133,7 +133,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Keeps the account from sending until this moment. Each call replaces the previous one. Returns false if the lease is gone.
+-- Prevents the account from sending until this moment. Each call replaces the previous one. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -142,8 +142,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, whose attempts failed because of the account, get one attempt
--- back. Those that have since failed permanently are tried again. Returns false if the lease is gone.
+-- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, whose attempts failed because of the account, regain one
+-- attempt. Those that have since failed permanently are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$

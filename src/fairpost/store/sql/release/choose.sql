@@ -28,7 +28,8 @@ DECLARE
 BEGIN
     branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit, '{}', '{}', '{}', '{}')::fairpost.branch
                       FROM unnest(roots) r);
-    -- Determines which children are next, including those held by other claims, and how far this batch takes them: one round, or more if they are few.
+    -- Determines which children are next, including those held by other claims, and how far this batch takes them: one round, or more if there are
+    -- few.
     SELECT array_agg(n.id), n.edge INTO first_ids, edge
     FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
           FROM unnest(branches) r CROSS JOIN LATERAL (

@@ -3,9 +3,9 @@
 -- Python, one e-mail at a time and without locks. Tests compare the two.
 --
 -- The tree: root (a route and a class) → workspace → domain → user → leaf (a stream). Each node has a weight, the number of e-mails waiting below it, and a
--- virtual time `vtime`: the number of e-mails served, divided by its weight. A node is active while an e-mail below it is due and the node is not held. `v`
--- of a parent is the virtual time that its children have reached. Scans begin there, and a child that becomes active starts there, so an inactive child
--- gains no credit.
+-- virtual time `vtime`: the number of e-mails served, divided by its weight. A node is active while an e-mail below it is due and the node is not
+-- held. A parent's `v` is the virtual time that its children have reached. Scans begin there, and a child that becomes active starts there, so an
+-- inactive child gains no credit.
 --
 -- The steps, each in a separate file:
 --   claim.sql      1  check the lease, the account and the pause; absorb arrivals (stage.sql)
@@ -31,7 +31,7 @@
 -- Rows are locked first and then read in a separate statement: under READ COMMITTED, only a new statement sees the commit of the previous lock holder.
 
 -- Stages and claims in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may not send now), changed (its
--- settings changed: start again) or paused (all sending; `next_at` is the end of the pause, null: until resumed). If nothing was claimed, `again`
+-- settings changed: start over) or paused (all sending; `next_at` is the end of the pause, null: until resumed). If nothing was claimed, `again`
 -- means that other claims held all mail, so the worker must check again before it sleeps. Otherwise `next_at` is when the next e-mail becomes due.
 CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
@@ -122,9 +122,9 @@ BEGIN
     urgent_run := least(9, greatest(0, urgent_run + urgent - 9 * bulk));
 END $$;
 
--- Claims once for many accounts of a pool that one process drives. Available e-mails are shared out among the accounts in turn, so that each account gets
--- a part of every sender's mail. `p_limits` is the maximum number for each account. An account that is missing from the result must claim alone: its
--- lease is invalid or locked, it may not send now, senders are blocked on it, or mail is waiting that only this account may send.
+-- Claims once for many accounts of a pool that one process drives. Available e-mails are shared out among the accounts in turn, so that each account
+-- gets some of every sender's mail. `p_limits` is the maximum number for each account. An account that is missing from the result must claim alone:
+-- its lease is invalid or locked, it may not send now, it has blocked senders, or mail is waiting that only this account may send.
 CREATE OR REPLACE FUNCTION fairpost.claim_group(
     p_pool text, p_accounts bigint[], p_epochs bigint[], p_limits integer[], p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (account bigint, ids bigint[], again boolean, next_at timestamptz)
@@ -196,7 +196,7 @@ BEGIN
     LEFT JOIN (SELECT slot_account[i.place] AS account, array_agg(i.id ORDER BY i.place) AS ids FROM unnest(got.ids) WITH ORDINALITY i(id, place) GROUP BY 1) c USING (account);
 END $$;
 
--- Returns the accounts that have due mail which no other account may send.
+-- Returns the accounts with due mail that no other account may send.
 CREATE OR REPLACE FUNCTION fairpost.with_pinned_work(accounts text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

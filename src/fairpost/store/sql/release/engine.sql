@@ -1,4 +1,4 @@
--- How enqueuers wake engines, and how engines find out where a worker is needed.
+-- How enqueuers wake engines, and how engines find out where workers are needed.
 
 -- Registers this engine as awake or asleep. Returns the number of engines, including this one. Deletes dead engines.
 CREATE OR REPLACE FUNCTION fairpost.engine_here(p_engine text, p_asleep boolean, p_now timestamptz DEFAULT NULL) RETURNS integer

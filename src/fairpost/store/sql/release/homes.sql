@@ -2,7 +2,7 @@
 -- then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is attached below its From domain.
 --
 -- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
--- so that enqueueing never waits for it. Afterwards, it only changes by set_sender, or when the user first sends from a proven domain.
+-- so that enqueueing never waits for it. Afterwards, it changes only through set_sender or when the user first sends from a proven domain.
 --
 -- A leaf stores the From domain of its e-mails, so a rule about a domain finds its leaves wherever they are attached:
 --
@@ -52,7 +52,7 @@ BEGIN
                 SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
-            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most workspaces have no domains, and need no normalization
+            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most workspaces have no domains and need no normalization
                         THEN fairpost.proven_domain(c.workspace, c.domain) END AS proven
             FROM (SELECT c.workspace, c.user_name, c.domain, c.is_new, min(c.id) AS id FROM candidate c GROUP BY 1, 2, 3, 4) c
         )
@@ -124,7 +124,7 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     UPDATE fairpost.node_state c SET weight = x.weight, turn = c.turn + 1
     FROM (SELECT newest.spot, newest.weight AS before, coalesce(r.weight, 1) * CASE
                      WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
-                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, which can be detected quickly
+                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, which is quick to detect
                      ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                                     WHERE u.parent = n.id), 1) END AS weight
           FROM fairpost.nodes n
@@ -141,7 +141,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     h fairpost.homes;
 BEGIN
-    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- without ORDER BY, because it could make the planner use the primary key, which covers all homes
+    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- no ORDER BY, because it could make the planner use the primary key, which covers all homes
     IF NOT FOUND THEN
         RETURN false;
     END IF;

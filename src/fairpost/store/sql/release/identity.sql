@@ -29,14 +29,14 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 $$;
 
 -- Called when a person has accepted a restore. From then on, the database's current state counts as valid, and steps that engines recorded in its
--- former life are ignored. Workers notice the change when they resume their leases.
+-- previous life are ignored. Workers notice the change when they resume their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.identity_checks;
     DELETE FROM fairpost.identity;
     SELECT fairpost.remember_identity(NULL, p_now);
     UPDATE fairpost.leases SET server = NULL WHERE server IS NOT NULL;
-    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids may start again
+    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids may have restarted
     SELECT fairpost.begin_event_series(true);
 $$;
 

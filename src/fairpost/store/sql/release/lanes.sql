@@ -1,5 +1,5 @@
 -- Lanes. The flow tree has a root for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
--- tier. All mail of a workspace outside the fair queue is in the lane `fifo`.
+-- tier. All mail of workspaces outside the fair queue is in the lane `fifo`.
 
 -- The lanes throttled, low, normal, high and FIFO, always in this order. If lanes are not used, all senders are in normal.
 CREATE OR REPLACE FUNCTION fairpost.lane_names() RETURNS text[]
@@ -209,7 +209,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the values to keep until the next claim. A lane without more mail accumulates no credit, and only the differences between lanes count.
+-- Returns the values to keep until the next claim. A lane with no more mail accumulates no credit, and only the differences between lanes count.
 CREATE OR REPLACE FUNCTION fairpost.carry_over(served double precision[], open boolean[]) RETURNS double precision[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN true = ANY (open) THEN

@@ -1,7 +1,7 @@
 -- The fenced lease of an account. Its epoch only increases; every claim, renewal, begin and settle names the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
--- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the answer. If that
+-- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that
 -- call took the lease, the worker keeps it.
 DROP FUNCTION IF EXISTS fairpost.take_lease(bigint, text, double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_lease(
@@ -90,7 +90,7 @@ BEGIN
     RETURN held;
 END $$;
 
--- Gives the lease back. Its claimed e-mails wait again immediately.
+-- Releases the lease. Its claimed e-mails wait again immediately.
 CREATE OR REPLACE FUNCTION fairpost.drop_lease(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

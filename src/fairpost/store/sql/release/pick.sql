@@ -1,5 +1,5 @@
 -- Marks up to `p_limit` e-mails below these roots as claimed. `skipped` means that another claim held workspaces with more mail. In FIFO order, virtual
--- times do not change, so that no sender is at a disadvantage when the order is fair again. `blocked` senders are skipped. `for_account` and the other
+-- times do not change, so no sender is at a disadvantage when the order is fair again. `blocked` senders are skipped. `for_account` and the other
 -- parameters are as in `take`.
 DROP FUNCTION IF EXISTS fairpost.pick(fairpost.branch[], bigint, bigint, integer, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.pick(
@@ -29,7 +29,7 @@ BEGIN
         got := fairpost.take(chosen.branches, for_account, for_epoch, p_used + cardinality(ids), p_now, p_fifo);
         ids := ids || got.ids;
         IF NOT got.moved THEN
-            skipped := true;   -- all candidates are locked by cancellations that have not committed yet
+            skipped := true;   -- all candidates are locked by cancellations that are not yet committed
             EXIT;
         END IF;
     END LOOP;

@@ -1,5 +1,5 @@
--- Rules. A rule is made by a person or a policy, about one name in a workspace. It applies immediately to all mail below this name, waiting or future.
--- The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
+-- Rules. A rule is created by a person or a policy and concerns one name in a workspace. It applies immediately to all mail below this name, waiting
+-- or future. The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -21,7 +21,7 @@ BEGIN
     RETURN named;
 END $$;
 
--- Returns the weight of a name among its siblings: its assigned weight, times the weight of its tier unless lanes are used.
+-- Returns the weight of a name among its siblings: its assigned weight, multiplied by the weight of its tier unless lanes are used.
 CREATE OR REPLACE FUNCTION fairpost.weight_of(p_weight double precision, p_tier smallint, f fairpost.fairness) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END

@@ -1,5 +1,5 @@
--- Sealed secrets, `v1:<key id>:<text>`, of accounts (in their transport), DKIM keys and webhooks. The database does not contain the vault's keys, only
--- the ids of the keys in use.
+-- Sealed secrets, `v1:<key id>:<text>`, of accounts (in their transport), DKIM keys and webhooks. The database does not contain the vault's keys,
+-- only the ids of those in use.
 
 -- Returns all secrets. `owner` is the object that a secret is bound to.
 CREATE OR REPLACE FUNCTION fairpost.sealed_secrets() RETURNS TABLE (owner text, name text, sealed text)
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
                  WHERE s.owner IS DISTINCT FROM 'account ' || p_except ORDER BY 1)
 $$;
 
--- Ensures until the commit that the keys in use are still `p_keys`, so that a secret sealed with one of them may be written. Null means that no
+-- Ensures that the keys in use remain `p_keys` until the commit, so that a secret sealed with one of them may be written. Null means that no
 -- secret is written.
 CREATE OR REPLACE FUNCTION fairpost.expect_keys(p_keys text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,7 +1,7 @@
 -- The records of senders, and their activity.
 
 -- Registers a workspace (no name) or a user, or changes its record. Runs in the caller's own transaction, such as the one in which a user signs up or
--- pays. Within a second, an engine decides the tier and moves the user's mail to the given home. If no home is given, the home stays the same.
+-- pays. Within a second, an engine decides the tier and moves the user's mail to the given home. If no home is given, the home does not change.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -11,7 +11,7 @@ BEGIN
         RAISE EXCEPTION 'only the operator can change a workspace' USING ERRCODE = 'FP004';
     END IF;
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
-        RAISE EXCEPTION 'sender: the names of workspaces and users must have 1 to 200 characters, and plans at most 100' USING ERRCODE = 'FP001';
+        RAISE EXCEPTION 'sender: the names of workspaces and users must be 1 to 200 characters long, and plans at most 100' USING ERRCODE = 'FP001';
     END IF;
     IF p_since NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
         RAISE EXCEPTION 'since: must be between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
@@ -164,7 +164,7 @@ BEGIN
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
                      UNION ALL SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND w.level = 'workspace'
-                     UNION ALL   -- finished days whose hours are not combined yet
+                     UNION ALL   -- completed days whose hours have not been combined yet
                      SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
                      FROM unnest(users.names) u(name) CROSS JOIN LATERAL (
                          SELECT * FROM fairpost.activity a WHERE a.workspace = w.workspace AND a.user_name = u.name AND a.hour < unfolded ORDER BY a.hour, a.writer, a.turn) a
@@ -255,7 +255,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         SELECT k, sum(n::bigint) AS n FROM (SELECT * FROM jsonb_each_text(a) UNION ALL SELECT * FROM jsonb_each_text(b)) both_of_them(k, n) GROUP BY k) summed
 $$;
 
--- Combines finished hours into days, and deletes old hours and days. Returns false if another engine is doing this.
+-- Combines completed hours into days, and deletes old hours and days. Returns false if another engine is doing this.
 CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE

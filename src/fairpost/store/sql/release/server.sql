@@ -4,7 +4,7 @@
 -- twice. Each durable begin and settle increases the step of the account's lease, and engines record the last step that was acknowledged
 -- (engine/steps.py). A server is identified by its start time. Until the engines have confirmed this start time, no lease is stamped with it, and
 -- claim and begin_send refuse to work. This also works behind a pooler, where the server can change without a lost connection. The first engine that
--- notices the change asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares the steps
+-- detects the change asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares the steps
 -- that it has recorded with those in the database. When all have answered, the server is confirmed.
 
 CREATE OR REPLACE FUNCTION fairpost.is_confirmed() RETURNS boolean
@@ -104,8 +104,8 @@ LANGUAGE sql STABLE AS $$
     SELECT i.life FROM fairpost.identity i
 $$;
 
--- Pauses all sending until a person resumes it, because commits are missing here. `p_life` is the life of the database in which this was noticed.
--- Resuming begins another life, so that earlier observations have no effect any more. The pause is locked first, as by `resume`.
+-- Pauses all sending until a person resumes it, because commits are missing here. `p_life` is the life of the database in which this was detected.
+-- Resuming begins another life, so that earlier observations no longer have any effect. The pause is locked first, as by `resume`.
 DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -8,7 +8,7 @@ LANGUAGE sql STABLE AS $$
     SELECT o.* FROM unnest(names) n(route) CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o
 $$;
 
--- Adds a row for the route unless it has one. Only waits if another transaction is adding the first account of the same route.
+-- Adds a row for the route unless it has one. Waits only if another transaction is adding the first account of the same route.
 CREATE OR REPLACE FUNCTION fairpost.add_route(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -20,7 +20,7 @@ END $$;
 
 -- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for a
 -- long time: on a route that has a tree, arrivals are read by transaction, as in staging. On other routes, all arrivals are unread. In a restored
--- database, transaction ids start again.
+-- database, transaction ids restart.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
     WITH staged AS MATERIALIZED (
@@ -41,7 +41,7 @@ LANGUAGE sql STABLE AS $$
     SELECT a.* FROM fairpost.arrivals a WHERE a.route > coalesce((SELECT max(s.route) FROM staged s), '')
 $$;
 
--- Functions that only run for new names plan their statements each time, because a plan made while the tree was tiny would read the whole tree.
+-- Functions that run only for new names plan their statements each time, because a plan made while the tree was tiny would read the whole tree.
 
 -- Creates the missing nodes for arrivals, level by level, with the rules that apply to them. Each user is attached below the home given with the arrival.
 -- The leaves are always missing, because the key of a leaf is its flow.
@@ -169,7 +169,8 @@ BEGIN
     ORDER BY q.workspace, q.id LIMIT p_n FOR KEY SHARE SKIP LOCKED;
 END $$;
 
--- Stages one route; the caller has locked its row. Returns true if some arrivals or nodes were left for next time, because their workspaces are locked.
+-- Stages one route; the caller has locked its row. Returns true if some arrivals or nodes were left for next time because their workspaces are
+-- locked.
 CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -177,8 +178,8 @@ DECLARE
     each_max CONSTANT integer := 200;
     emails_max CONSTANT integer := 5000;   -- number of new e-mails in all arrivals except the last, because each e-mail has an event
     more boolean;                  -- whether some arrivals were not read
-    -- Transaction ids start again in a restored database, and a claim may have run for a long time. Once a minute, all arrivals are therefore read and all
-    -- nodes woken again, as if this had never been done before.
+    -- Transaction ids restart in a restored database, and a claim may have run for a long time. Once a minute, all arrivals are therefore read and
+    -- all nodes woken again, as if this had never been done before.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;

@@ -74,7 +74,7 @@ BEGIN
             busy = CASE WHEN s.node IS NOT NULL AND coalesce(s.next_due > p_now, true) THEN 0 ELSE c.busy END,
             wake_at = CASE WHEN s.next_due > p_now AND s.next_due < 'infinity' THEN s.next_due END
         FROM step t LEFT JOIN stock s ON s.node = t.node
-        WHERE c.ctid = t.spot   -- by its location: a lookup by id would read every version that vacuum could not remove
+        WHERE c.ctid = t.spot   -- by location: a lookup by id would read every version that vacuum could not remove
     )
     SELECT ARRAY(SELECT j.id FROM judged j WHERE j.taken ORDER BY CASE WHEN p_fifo THEN j.due END, CASE WHEN p_fifo THEN j.id END),
            ARRAY(SELECT s.node FROM stock s WHERE coalesce(s.next_due > p_now, true))

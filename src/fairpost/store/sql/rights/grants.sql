@@ -1,4 +1,5 @@
--- Grants the privileges that described.sql describes. This file always runs last, because access to a function that does not exist yet cannot be revoked.
+-- Grants the privileges that described.sql describes. This file always runs last, because access to a function that does not yet exist cannot be
+-- revoked.
 
 DO $$
 DECLARE
@@ -84,7 +85,7 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION fairpost.let_in(text), fairpost.keep_out(text) FROM PUBLIC;
 
--- Imports use temporary tables. Usually, every role may create them.
+-- Imports use temporary tables. By default, every role may create them.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') AND NOT has_database_privilege('fairpost_tenant', current_database(), 'TEMPORARY') THEN

@@ -1,7 +1,7 @@
--- The figures that a workspace may see about its own queue, from the tree's counts, the arrivals that the tree has not absorbed, and hourly counters.
--- The cost depends on the number of its senders, never on the number of its e-mails.
+-- The figures that a workspace may see about its own queue, taken from the tree's counts, the arrivals that the tree has not absorbed, and hourly
+-- counters. The cost depends on the number of its senders, never on the number of its e-mails.
 
--- Returns how many e-mails of a workspace, or of one of its users, are waiting, whether scheduled or ready.
+-- Returns how many e-mails of a workspace or one of its users are waiting, whether scheduled or ready.
 CREATE OR REPLACE FUNCTION fairpost.waiting_behind(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
@@ -46,7 +46,7 @@ BEGIN
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class);
 END $$;
 
--- Returns the outcomes of a workspace's e-mails since then. The hour of `p_since` is counted as a whole. `failed` only counts the newest `p_max`
+-- Returns the outcomes of a workspace's e-mails since then. The hour of `p_since` is counted as a whole. `failed` counts only the newest `p_max`
 -- failed e-mails, which the index emails_not_sent finds.
 CREATE OR REPLACE FUNCTION fairpost.own_outcomes(
     p_workspace text, p_since timestamptz, p_max integer, OUT since timestamptz, OUT sent bigint, OUT bounced bigint, OUT rejected bigint, OUT failed bigint

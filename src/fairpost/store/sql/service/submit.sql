@@ -1,5 +1,5 @@
 -- Submissions by a workspace: e-mails in its own name, through its own accounts or accounts lent to it. Functions that run for each e-mail are in
--- PL/pgSQL, which keeps their plans: SQL functions with subqueries are planned again in every statement.
+-- PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
 
 -- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if the
 -- workspace may not use any such route.
@@ -30,8 +30,8 @@ BEGIN
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END;
 END $$;
 
--- Returns whether an address belongs to the workspace: by its domain or a parent domain, or by a login to this mailbox. If logins have failed for a week,
--- the mailbox no longer counts.
+-- Returns whether an address belongs to the workspace: by its domain or a parent domain, or by a login to this mailbox. If logins have failed for a
+-- week, the mailbox no longer counts as proof.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -69,7 +69,7 @@ BEGIN
         RETURN;
     END IF;
     sender := CASE WHEN e ->> 'from' IS NOT NULL THEN fairpost.parse_sender(e -> 'from') END;
-    address := sender ->> 'address';   -- this is also null if only a name is given
+    address := sender ->> 'address';   -- also null if only a name is given
     IF (e ->> 'from' IS NULL OR sender IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- check_email reports invalid addresses
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is required: mail through the operator''s pool %s is not sent in the operator''s name', route)
@@ -93,7 +93,7 @@ DECLARE
     whose text;
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
-        RETURN;   -- the checks for all e-mails report this
+        RETURN;   -- reported by the checks for all e-mails
     END IF;
     whose := coalesce(e ->> 'workspace', fairpost.own_workspace(spoken_for));
     IF whose <> ALL (spoken_for) THEN
@@ -121,8 +121,8 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… Using an idempotency key
--- again with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
+-- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… Reusing an idempotency key
+-- with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
     p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,

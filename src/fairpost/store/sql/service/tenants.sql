@@ -1,5 +1,5 @@
--- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' row policies only
--- show it that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first calls a check in this file.
+-- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' row policies show it
+-- only that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first calls a check in this file.
 
 -- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any workspace. A request that names no
 -- workspace may act for none.
@@ -9,7 +9,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns the workspaces that an application's login may act for, or null for all of them. The result depends on the session's login, which SET ROLE does
--- not change. Only called by functions that run with their owner's privileges, in which current_user is the owner.
+-- not change. Called only by functions that run with their owner's privileges, in which current_user is the owner.
 CREATE OR REPLACE FUNCTION fairpost.spoken_for() RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT pg_has_role(session_user, current_user, 'MEMBER') THEN fairpost.workspaces_of(session_user) END
@@ -73,7 +73,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns an account's server and its sealed secret. A tenant's request only gets this data for accounts of its own workspace.
+-- Returns an account's server and its sealed secret. A tenant's request gets this data only for its own workspace's accounts.
 CREATE OR REPLACE FUNCTION fairpost.transport_of(p_account bigint) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT CASE WHEN coalesce(a.workspace = fairpost.tenant(), fairpost.tenant() IS NULL) THEN a.transport ELSE '{}' END FROM fairpost.accounts a WHERE a.id = p_account

@@ -1,7 +1,7 @@
--- The delivery of webhooks: which endpoints have events to deliver, which one is served next, and how its turn ends. An engine leases an endpoint, posts
+-- Webhook delivery: which endpoints have events to deliver, which one is served next, and how its turn ends. An engine leases an endpoint, posts
 -- its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
 
--- Marks the endpoints that have new events, and returns their number. An endpoint without pending events continues at its new events, so that an idle
+-- Marks the endpoints that have new events, and returns their number. An endpoint without pending events continues at its new events, so an idle
 -- endpoint never reads the events of others. Events are read once for all endpoints. If only a few events of an endpoint have failed, its pause ends,
 -- because the endpoint may have refused only these events. After a response of 429 or 503, which concerns the whole endpoint, the pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
@@ -41,9 +41,9 @@ BEGIN
 END $$;
 
 -- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are the workspaces that have the
--- maximum number of endpoints in progress. `p_failing_max` limits the number of failing endpoints, so that endpoints that respond never wait for those
--- that do not. `p_running` are the endpoints that this engine is serving. Any other endpoint leased to this engine was interrupted by a restart of the
--- engine or of the database, and continues immediately.
+-- maximum number of endpoints in progress. `p_failing_max` limits the number of failing endpoints, so that responsive endpoints never wait for
+-- unresponsive ones. `p_running` are the endpoints that this engine is serving. Any other endpoint leased to this engine was interrupted by a restart
+-- of the engine or of the database, and continues immediately.
 DROP FUNCTION IF EXISTS fairpost.take_webhooks(text, integer, integer, integer, text[], double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_running bigint[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF fairpost.webhooks
@@ -72,7 +72,7 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint that are due, in order. Events are left out as long as an earlier event of their lane is not due. With
+-- Returns the pending events of an endpoint that are due, in order. Events are omitted as long as an earlier event of their lane is not due. With
 -- `p_all`, returns the first event of each lane, due or not, with the fewest attempts first. A row without an id represents an event that was dropped
 -- in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
@@ -94,7 +94,7 @@ $$;
 -- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if another
 -- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
 -- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. If an endpoint was
--- resumed or got another URL during the turn, the turn's results neither disable nor delay it.
+-- resumed or given a different URL during the turn, the turn's results neither disable nor delay it.
 DROP FUNCTION IF EXISTS fairpost.book_webhook(bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book_webhook(p_id bigint, p_epoch bigint, p_booked jsonb, p_now timestamptz DEFAULT NULL) RETURNS SETOF fairpost.webhooks
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -126,7 +126,7 @@ BEGIN
         SELECT p_id, l.turn, l.event_id, hook.workspace, l.lane, l.attempts, coalesce(l.since, t), l.next_at
         FROM jsonb_to_recordset(p_booked -> 'pending') l(turn bigint, event_id bigint, lane text, attempts integer, since timestamptz, next_at timestamptz)
         ON CONFLICT (webhook_id, turn, event_id) DO UPDATE SET attempts = EXCLUDED.attempts, next_at = EXCLUDED.next_at;
-        -- Events that the turn did not read wait for earlier ones too. Otherwise the endpoint would be leased again and again for nothing.
+        -- Events that the turn did not read wait for earlier ones too. Otherwise, the endpoint would be leased repeatedly for nothing.
         UPDATE fairpost.webhook_pending p SET next_at = l.next_at
         FROM (SELECT l.lane, max(l.next_at) AS next_at FROM jsonb_to_recordset(p_booked -> 'pending') l(lane text, next_at timestamptz) GROUP BY l.lane) l
         WHERE p.webhook_id = p_id AND p.lane = l.lane AND p.next_at < l.next_at;
@@ -145,7 +145,7 @@ BEGIN
     WHERE w.id = p_id RETURNING w.*;
 END $$;
 
--- Returns a cursor that all events after `p_at` follow.
+-- Returns a cursor that precedes all events after `p_at`.
 CREATE OR REPLACE FUNCTION fairpost.events_cursor_at(p_at timestamptz) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT coalesce(

@@ -3,7 +3,7 @@
 -- ours), unconfirmed (the engines have not confirmed this server), late (this step or a later one was already taken), held (its sender is held, or
 -- everything is paused: return the e-mail), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken),
 -- blocked (its workspace is blocked on this account: return the e-mail for other accounts), suppressed, expired; for campaigns also closed and parked
--- (see gates.sql). `skip` lists recipients to leave out. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or
+-- (see gates.sql). `skip` lists the recipients to omit. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or
 -- late step changes nothing.
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(

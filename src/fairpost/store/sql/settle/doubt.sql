@@ -10,7 +10,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 
 -- Returns whether an e-mail in doubt still waits for its account's mailbox, in which the reader looks for the e-mail after 10 seconds and after a
--- minute (maintenance/mailboxes.py). The e-mail only waits if the mailbox can be read, and for at most 90 seconds, because the reader may be dead.
+-- minute (maintenance/mailboxes.py). The e-mail waits only if the mailbox can be read, and for at most 90 seconds, because the reader may be dead.
 CREATE OR REPLACE FUNCTION fairpost.awaits_mailbox(p_account bigint, p_evidence jsonb, p_since timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_evidence IS NULL AND p_since > clock_timestamp() - interval '90 seconds' AND EXISTS (
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE AS $$
         WHERE r.account_id = p_account AND r.looked_at IS NOT NULL AND r.reason IS NULL AND a.transport @> '{"read": true}')
 $$;
 
--- Returns the e-mails in doubt that must be sent again now, and how long each has been in doubt. If `p_account` is null, covers all accounts.
+-- Returns the e-mails in doubt that must be sent again now, and how long each has been in doubt. A null `p_account` means all accounts.
 CREATE OR REPLACE FUNCTION fairpost.doubts_to_resend(p_account bigint DEFAULT NULL) RETURNS TABLE (email_id bigint, account_id bigint, waited interval)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.id, q.account_id, clock_timestamp() - d.since
@@ -70,7 +70,7 @@ BEGIN
         ELSE 'begun' END;
 END $$;
 
--- Records that the provider was asked but does not know. From now on, the e-mail's policy or a person decides.
+-- Records that the provider was asked but does not know the outcome. From now on, the e-mail's policy or a person decides.
 CREATE OR REPLACE FUNCTION fairpost.leave_in_doubt(p_id bigint, p_why text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     UPDATE fairpost.queue q SET last_error = fairpost.in_one('email.outcome_unknown', jsonb_strip_nulls(jsonb_build_object('error', left(p_why, 1000)))), evidence = q.evidence || jsonb_build_object('unknown', coalesce(left(p_why, 2000), ''))

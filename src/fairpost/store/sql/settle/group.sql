@@ -2,9 +2,9 @@
 --
 -- A step is ordinary if every check of `settle` and `begin_send` passes: the outcome is `sent`, and the next e-mail may begin unchanged. The step is taken
 -- completely or not at all, with the same numbers as a single step. If a step is not ordinary (a recipient is suppressed, the sender is held, the quota is
--- used up …) or one of its rows is locked, it is left out and changes nothing. Its worker then takes it as a single step. A group therefore waits only for
--- the pause's lock and for quotas, which are always locked in the same order. All accounts in the group share its cost (a few statements and one write to
--- disk).
+-- used up …) or one of its rows is locked, it is omitted and changes nothing. Its worker then takes it as a single step. A group therefore waits only
+-- for the pause's lock and for quotas, which are always locked in the same order. All accounts in the group share its cost (a few statements and one
+-- write to disk).
 --
 -- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped if locked), their follow-ups (skipped if locked).
 --
@@ -20,7 +20,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off S
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text;
-    ready bigint[];        -- positions of the accounts with a lease that is ours and at the right step
+    ready bigint[];        -- positions of the accounts whose lease is ours and at the right step
     places bigint[];       -- positions of the accounts for which the step is taken
     settled bigint[];
     followed bigint[];     -- settled e-mails that have follow-ups
@@ -31,7 +31,7 @@ BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'step_group: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
     END IF;
-    IF current_setting('synchronous_commit') = 'off' THEN   -- left in the session by another client of a pooler
+    IF current_setting('synchronous_commit') = 'off' THEN   -- may have been left in the session by another client of a pooler
         locked := set_config('synchronous_commit', 'on', true);
     END IF;
     ready := ARRAY(
@@ -42,7 +42,7 @@ BEGIN
         now := coalesce(p_now, clock_timestamp());
         RETURN;
     END IF;
-    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());   -- as an assignment, because PERFORM would be a whole query
+    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());   -- an assignment, because PERFORM would run a whole query
     IF EXISTS (SELECT FROM unnest(b_id) b(id) CROSS JOIN LATERAL (SELECT q.campaign_id FROM fairpost.queue q WHERE q.id = b.id OFFSET 0) q WHERE q.campaign_id IS NOT NULL) THEN
         charged := fairpost.lock_quotas(b_id, coalesce(p_now, clock_timestamp()));
     END IF;

@@ -1,7 +1,7 @@
 -- Records which engine reads which mailbox, and the position up to which it has read. Each position is committed together with the findings up to it.
 
--- Returns the mailboxes that this engine reads from now on, at most `p_max`: its current mailboxes, and free ones. A mailbox is free if its engine has not
--- been active for a minute. Releases mailboxes that should no longer be read. Needs the index accounts_read.
+-- Returns the mailboxes that this engine reads from now on, at most `p_max`: its current mailboxes and free ones. A mailbox is free if its engine has
+-- not been active for a minute. Releases mailboxes that should no longer be read. Needs the index accounts_read.
 CREATE OR REPLACE FUNCTION fairpost.take_mailboxes(p_owner text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (account_id bigint, epoch bigint, settings text, "position" jsonb, looked_at timestamptz, failures integer, due_at timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$

@@ -1,7 +1,7 @@
--- Actions of people on individual e-mails.
+-- Actions that people take on individual e-mails.
 
 -- Cancels an e-mail before it is begun, with a note from the caller. Returns the resulting state: cancelled, or the state that prevented the cancellation.
--- Runs in the caller's transaction and only locks the e-mail itself.
+-- Runs in the caller's transaction and locks only the e-mail itself.
 CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- Stores a person's replies, in the commit that applies them.
 
 -- Stores a message in the conversation with the recipient of the e-mail. Storing the same message again changes nothing. An e-mail can have at most
--- 100 answers, so that an auto-responder in a loop does not fill the table. `p_mail` is the message, as built by maintenance/returns.py.
+-- 100 replies, so that an auto-responder in a loop does not fill the table. `p_mail` is the message, as built by maintenance/returns.py.
 CREATE OR REPLACE FUNCTION fairpost.keep_reply(p_email bigint, p_workspace text, p_address text, p_account bigint, p_mail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -4,9 +4,9 @@
 -- Returns the e-mail that a finding is about, or no row if that is uncertain; an uncertain finding has no effect. `p_candidates` are the ids in the mail,
 -- most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may have seen
 -- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) can
--- only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may answer
--- from another address or let someone else answer. As a last resort, such mail is matched by recipient and time, if only one e-mail was sent to this
--- address in two weeks, or if there were several of one sequence and it makes no difference which one is meant.
+-- only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may
+-- reply from another address or let someone else reply. As a last resort, such mail is matched by recipient and time, if only one e-mail was sent to
+-- this address in two weeks, or if there were several of one sequence and it makes no difference which one is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -177,7 +177,7 @@ BEGIN
     END IF;
 END $$;
 
--- Has the same effect as a refusal during the SMTP conversation: an address that does not exist is suppressed, and so is one whose mailbox was reported
+-- Has the same effect as a refusal during the SMTP conversation: an address that does not exist is suppressed, as is one whose mailbox was reported
 -- full too often. An address that only seems dead is suppressed when a second e-mail is reported. Returned mail is counted separately, because these
 -- servers first accepted the mail, which resets the count of soft bounces.
 CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void

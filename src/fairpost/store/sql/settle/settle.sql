@@ -1,12 +1,13 @@
 -- Records the outcome of a send, its log entry, the counters and the follow-up in one commit.
 --
--- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never got the e-mail: it waits again, and the charge is
--- refunded); deferred (the server asked the account to wait: the e-mail waits again, until `due_at` if given, and no attempt is used up). In `p_detail`:
--- code, reply, response_ms, message_id, thread_id; `recipients` (the reply for each), `reason` (a code: why it was not sent) and `params`, `bounced`
--- (addresses that no longer exist: suppressed from now on), `soft_bounced` (recipients that get no more attempts because their mailbox did not accept the
--- e-mail: suppressed after several), `remaining` (on retry: the recipients that have not received it yet). `p_step` is the number of this step, one more
--- than the last acknowledged step. A repeated or late step changes nothing. Returns the result: settled; stale (another worker holds the account now:
--- nothing changed); late (this step or a later one was already taken); evidence (late proof that an e-mail in doubt was sent); gone.
+-- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never received the e-mail: it waits again, and the
+-- charge is refunded); deferred (the server asked the account to wait: the e-mail waits again, until `due_at` if given, and no attempt is used up).
+-- In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply for each), `reason` (a code: why it was not sent) and
+-- `params`, `bounced` (addresses that no longer exist: suppressed from now on), `soft_bounced` (recipients that get no more attempts because their
+-- mailbox did not accept the e-mail: suppressed after several), `remaining` (on retry: the recipients that have not received it yet). `p_step` is the
+-- number of this step, one more than the last acknowledged step. A repeated or late step changes nothing. Returns the result: settled; stale (another
+-- worker holds the account now: nothing changed); late (this step or a later one was already taken); evidence (late proof that an e-mail in doubt was
+-- sent); gone.
 DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
     p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL
@@ -105,7 +106,7 @@ BEGIN
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
-    ELSIF p_outcome IN ('sent', 'retry') THEN   -- a separate condition, so that its query runs only here; usually, a single lookup finds nothing
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- a separate condition, so its query runs only here; usually, a single lookup finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
             PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;

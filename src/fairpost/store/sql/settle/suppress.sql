@@ -1,6 +1,6 @@
--- The suppression list, and how addresses get onto it. Addresses on the list get no more mail, in one workspace or ('*') in all.
+-- The suppression list, and how addresses get onto it. Addresses on the list receive no more mail, from one workspace or ('*') from any.
 
--- Returns the hash that is kept of an erased address. The hash does not reveal the address, but any given address can be compared with it.
+-- Returns the hash that is kept in place of an erased address. The hash does not reveal the address, but any given address can be compared with it.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
@@ -88,9 +88,9 @@ BEGIN
 END $$;
 
 -- Applies the results of an attempt to the recipients' addresses. Addresses in `bounced` no longer exist and are suppressed. Addresses in `soft_bounced`
--- did not accept the e-mail, and will not be tried again. These failures are counted, and the address is suppressed after too many in a row within the
--- window. For recipients that got the e-mail, the counts are reset. The counts are written first, then the list, each in alphabetical order, so that two
--- concurrent settlements for the same people may wait for each other but never deadlock.
+-- did not accept the e-mail, and will not be tried again. These failures are counted, and the address is suppressed after too many consecutive
+-- failures within the window. For recipients that received the e-mail, the counts are reset. The counts are written first, then the list, each in
+-- alphabetical order, so that two concurrent settlements for the same people may wait for each other but never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -146,7 +146,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
 $$;
 
--- Normalizes addresses again that were normalized according to earlier rules. There are few such rows, because all rules treat ASCII in the same way.
+-- Renormalizes addresses that were normalized under earlier rules. There are few such rows, because all rules treat ASCII in the same way.
 DO $$
 DECLARE
     s fairpost.suppressions;
