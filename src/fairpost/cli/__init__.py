@@ -1,4 +1,4 @@
-"""The command line, with one file per group of commands, listed in commands.py. This module prints errors.
+"""The command line: one file per command group, listed in commands.py. This module prints errors.
 
 Large modules are imported only when a command runs, so that `fairpost --help` is fast.
 """
@@ -74,7 +74,7 @@ app = typer.Typer(
     epilog="New here? Run: fairpost up",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help is displayed quickly, and can be searched and copied
+    rich_markup_mode=None,  # plain help displays quickly and can be searched and copied
 )
 
 

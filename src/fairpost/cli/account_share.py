@@ -27,7 +27,7 @@ def share(
     ] = False,
     old_current_limits: Annotated[
         bool, typer.Option("--anew", hidden=True)
-    ] = False,  # the earlier name of --current-limits
+    ] = False,  # the former name of --current-limits
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
     ] = False,
@@ -35,7 +35,9 @@ def share(
 ) -> None:
     """Share an account and its limits among several regions.
 
-    Stores the account in each region, with its password encrypted separately. After you change the account, run this command again. In each region, one worker at a time uses the account. Workers in different regions can use it at the same time.
+    Stores the account in each region, and encrypts its password separately for each one. After you change the account,
+    run this command again. In each region, one worker at a time uses the account. Workers in different regions can use
+    it at the same time.
 
     \b
     Example: fairpost account share sales --slice eu=60 --slice us=40

@@ -19,9 +19,8 @@ Send = Annotated[bool, typer.Option("--send", help="Also send the link by e-mail
 
 @app.command()
 def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJson = False) -> None:
-    """Invite an admin, and print a one-time link.
-
-    The link is valid for 48 hours and replaces an earlier one. The person who opens it chooses a password.
+    """Invite an admin and print a one-time link. The link is valid for 48 hours and replaces any earlier one. The
+    person who opens it chooses a password.
 
     \b
     Example: fairpost admin invite ann@example.com --name "Ann Lee"
@@ -73,7 +72,7 @@ def link(address: Address, as_json: AsJson = False) -> None:
 def reset(address: Address, as_json: AsJson = False) -> None:
     """Print a one-time link for choosing a new password.
 
-    The link is valid for an hour. Choosing a password ends all sessions.
+    The link is valid for an hour. Choosing a new password ends all sessions.
 
     \b
     Example: fairpost admin reset ann@example.com
@@ -85,7 +84,8 @@ def reset(address: Address, as_json: AsJson = False) -> None:
 def disable(address: Address) -> None:
     """Disable an admin immediately.
 
-    Ends all sessions, unfinished sign-ins and links. The last admin who can sign in cannot be disabled.
+    Ends all sessions and unfinished sign-ins, and invalidates all links. The last admin who can sign in cannot be
+    disabled.
 
     \b
     Example: fairpost admin disable ann@example.com
@@ -109,7 +109,7 @@ def sessions(
     revoke: Revoke = False,
     as_json: AsJson = False,
 ) -> None:
-    """List an admin's sessions, or end them all.
+    """List an admin's sessions or end them all.
 
     \b
     Example: fairpost admin sessions ann@example.com --revoke

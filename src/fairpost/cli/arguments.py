@@ -61,7 +61,7 @@ def tag_values(written: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def limit(text: str) -> int:
-    """Parse a limit. 0 means no limit, because no real limit is 0."""
+    """Parse a limit. 0 stands for no limit, because a real limit is never 0."""
     if text == "none":
         return 0
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= LIMIT_MAX:

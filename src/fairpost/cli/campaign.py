@@ -1,4 +1,4 @@
-"""`fairpost campaign`: write, launch, pause and watch campaigns."""
+"""`fairpost campaign`: create, launch, pause and watch campaigns."""
 
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(no_args_is_help=True, help="Write, launch, pause and watch campaigns.")
+app = typer.Typer(no_args_is_help=True, help="Create, launch, pause and watch campaigns.")
 
 
 # ── create and change ─────────────────────────────────────────────────────────────────────────────────────
@@ -38,16 +38,16 @@ def new(
     ],
     list_: Annotated[list[str], typer.Option("--list", metavar="LIST", help="Recipient list. Repeatable.")],
     template: Annotated[
-        str | None, typer.Option(metavar="TEMPLATE", help="Template of a campaign with one e-mail.")
+        str | None, typer.Option(metavar="TEMPLATE", help="Template for a campaign with one e-mail.")
     ] = None,
     sequence: Annotated[
-        str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates, instead of one template.")
+        str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates to use instead of a single template.")
     ] = None,
     pool: Annotated[
         str, typer.Option(metavar="POOL", help="Pool whose accounts take turns sending the campaign.")
     ] = "default",
     account: Annotated[
-        str | None, typer.Option(metavar="ACCOUNT", help="Send from this account only, instead of a pool.")
+        str | None, typer.Option(metavar="ACCOUNT", help="Send only from this account instead of from a pool.")
     ] = None,
     gap: Annotated[
         str | None,
@@ -127,7 +127,7 @@ def apply(
     launch_: Annotated[bool, typer.Option("--launch", help="Also launch the campaign if it is a draft.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create or change a campaign from a file, and show the changes.
+    """Create or change a campaign from a file and show the changes.
 
     Applying the same file again changes nothing. You can keep the file in version control.
 
@@ -153,8 +153,8 @@ def apply(
         return
     for line in in_lines(done.changes):
         typer.echo(plain(line))
-    verb = "would change" if dry_run else "changed"
-    typer.echo(f"{verb} {count(len(done.changes), 'thing')}" if done.changes else "nothing to change")
+    verb = "would make" if dry_run else "made"
+    typer.echo(f"{verb} {count(len(done.changes), 'change')}" if done.changes else "nothing to change")
     if result is not None:
         _tell_scheduled(result)
     elif done.campaign is not None and not dry_run and done.campaign.state == "draft":
@@ -254,7 +254,7 @@ def pause(
     reason: Annotated[str | None, typer.Option(help="Reason, shown with the campaign.")] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Pause a campaign. Sends in progress finish.
+    """Pause a campaign. Any sends already in progress will finish.
 
     \b
     Example: fairpost campaign pause spring --reason "wrong price"
@@ -285,7 +285,7 @@ def cancel(
     reason: Annotated[str | None, typer.Option(help="Reason, shown with the campaign.")] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Cancel a campaign permanently. Sends in progress finish.
+    """Cancel a campaign permanently. Any sends already in progress will finish.
 
     \b
     Example: fairpost campaign cancel spring --reason "product recalled"
@@ -316,7 +316,7 @@ def stop(
 
     request = actions.StopRecipient(workspace=_where(workspace), name=name, address=address, reason=reason)
     stopped = act(actions.stop, request)
-    typer.echo(f"{address} gets no more e-mails from {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
+    typer.echo(f"{address} will get no more e-mails from {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -434,7 +434,7 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
     for error in result.errors[:10]:
         typer.echo(f"  {error}")
     if result.inherited_subjects:
-        typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, and in its thread")
+        typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, in the same thread")
     if result.leaving_thread:
         typer.echo(
             f"{_numbered(result.leaving_thread)} a different subject, so Gmail shows it outside the thread of step 1"
@@ -443,7 +443,7 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
         typer.echo(f"warning: {sentence(warning)}")
     if not result.is_done:
         typer.echo(
-            "the campaign is paused or cancelled; the remaining e-mails are scheduled when the campaign is resumed"
+            "the campaign is paused or cancelled; the remaining e-mails will be scheduled when the campaign is resumed"
         )
 
 
@@ -499,7 +499,7 @@ def _gap(text: str) -> "Gap | None":
 
 
 def _require_names(*, pool: str, user: str) -> None:
-    """Check values that a campaign file could also contain."""
+    """Check these values by the same rules as a campaign file."""
     from fairpost.campaigns import values
 
     for option, check, given in (("--pool", values.pool, pool), ("--user", values.user, user or "nobody")):

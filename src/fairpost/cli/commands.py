@@ -1,4 +1,4 @@
-"""Every command by group, with its location in the code and its line in the help.
+"""Every command by group, with its location in the code and its one-line help.
 
 A command's file is imported only when the command is used, so that each command starts quickly.
 """
@@ -29,8 +29,8 @@ GROUPS = {
         "explain": ("explain:explain", "Explain how Fairpost handles a server's reply."),
     },
     "Campaigns": {
-        "campaign": ("campaign:app", "Write, launch, pause and watch campaigns."),
-        "sequence": ("sequence:app", "Write sequences: a first e-mail and its follow-ups."),
+        "campaign": ("campaign:app", "Create, launch, pause and watch campaigns."),
+        "sequence": ("sequence:app", "Create sequences: a first e-mail and its follow-ups."),
         "prospects": ("prospects:app", "Import, list, pause and remove recipients."),
         "schedule": ("schedule:app", "Set a workspace's sending window and daily quota."),
         "forecast": ("forecast:forecast", "Forecast when a campaign will finish."),

@@ -1,4 +1,4 @@
-"""`fairpost db`: commands for the database. Only the embedded server is started and stopped."""
+"""`fairpost db`: commands for the database. Only the embedded server can be started and stopped."""
 
 import os
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def url(
         bool,
         typer.Option(
             "--app",
-            help="Print the URL for your application. Its login can enqueue, and can create tables in the schema `public`.",
+            help="Print the URL for your application. Its login can enqueue and can create tables in the schema `public`.",
         ),
     ] = False,
 ) -> None:
@@ -200,7 +200,7 @@ def shell(
         list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Options passed to psql.")
     ] = None,
 ) -> None:
-    """Open psql on the database.
+    """Connect to the database with psql.
 
     Starts the embedded database if necessary.
 
@@ -249,7 +249,7 @@ def migrate(
 
 
 def _migrate_all(settings: Settings, *, as_json: bool) -> None:
-    """Migrate all regions. A region that does not respond does not delay the others, and is named at the end."""
+    """Migrate all regions. An unresponsive region does not delay the others; it is named at the end."""
     import asyncio
 
     from fairpost.reasons.rendering import error_in_words
@@ -368,7 +368,7 @@ async def _retained(
     done = await act_on(store, drop_history, DropHistory(before=before))
     if done.is_in_use:
         raise FairpostError(
-            "A long transaction uses the history tables (see: fairpost doctor), so some months were kept. "
+            "A long-running transaction is using the history tables (see: fairpost doctor), so some months were kept. "
             "Try again later: fairpost db retain"
         )
     return done.dropped, done.kept
@@ -469,12 +469,12 @@ def _psql() -> str:
         ours = None
     found = str(ours) if ours and ours.is_file() else shutil.which("psql")
     if found is None:
-        raise FairpostError("No psql found. Install it: apt install postgresql-client, or brew install libpq")
+        raise FairpostError("psql was not found. Install it: apt install postgresql-client, or brew install libpq")
     return found
 
 
 def _without_secret(url: str) -> tuple[str, dict[str, str]]:
-    """Move the password to the environment, because all users of the machine can read a process's arguments."""
+    """Move the password to an environment variable, because all users on the machine can read a process's arguments."""
     parts = urlsplit(url)
     if parts.password is None:
         return url, {}

@@ -44,7 +44,10 @@ BODY_LINES_SHOWN_MAX = 20
 Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="E-mail ID: the number or the public ID.")]
 Ids = Annotated[list[str], typer.Argument(parser=email_id, metavar="ID...", help="One or more IDs.")]
 Before = Annotated[
-    str | None, typer.Option(parser=email_id, metavar="ID", help="Only e-mails older than this ID, for the next page.")
+    str | None,
+    typer.Option(
+        parser=email_id, metavar="ID", help="Only e-mails older than the one with this ID, for the next page."
+    ),
 ]
 
 
@@ -67,7 +70,7 @@ def send(
         typer.Option("--class", help="E-mail class. [default: bulk with --stream, else urgent]"),
     ] = None,
     pool: Annotated[str | None, typer.Option(help="Pool whose accounts send the e-mail. [default: default]")] = None,
-    account: Annotated[str | None, typer.Option(help="Send from this account only, instead of a pool.")] = None,
+    account: Annotated[str | None, typer.Option(help="Send only from this account instead of from a pool.")] = None,
     due_at: Annotated[
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="Earliest time to send, for example 2030-01-31T09:00:00Z."),
@@ -317,7 +320,8 @@ def retry(
 ) -> None:
     """Retry e-mails that failed or bounced.
 
-    Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few hundred per commit. E-mails of an account that is still suspended stay failed.
+    Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few
+    hundred per commit. E-mails on an account that is still suspended remain failed.
 
     \b
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
@@ -414,13 +418,14 @@ def _attachment(path: Path) -> "Attachment":
 
     if path.stat().st_size > ATTACHMENT_BYTES_MAX:
         raise FairpostError(
-            f"{path} has {path.stat().st_size:,} bytes. Attachments can have at most {ATTACHMENT_BYTES_MAX:,} bytes."
+            f"{path} is too large: {path.stat().st_size:,} bytes. The maximum size of an attachment is "
+            f"{ATTACHMENT_BYTES_MAX:,} bytes."
         )
     return Attachment(path.name, path.read_bytes(), content_type=mimetypes.guess_type(path.name)[0])
 
 
 def _for_each(ids: Sequence[str], act: "Act") -> None:
-    """Act on each e-mail separately. A failure does not stop the others, and is reported at the end."""
+    """Process each e-mail separately. A failure does not stop the others; it is reported at the end."""
 
     async def work(store: "Store") -> list[str | FairpostError]:
         return [await _outcome(act, store, id_) for id_ in ids]
@@ -459,7 +464,7 @@ async def _cancel(store: "Store", email: EmailId, id_: str) -> str:
 
 
 async def _meant(store: "Store", text: str) -> EmailId:
-    """Return the e-mail's ID. Raises NotFound if no e-mail of this database can have that ID."""
+    """Return the e-mail's ID. Raises NotFound if no e-mail in this database can have that ID."""
     id_ = (await store.public_ids()).email_id(text, or_number=True)
     if id_ is None:
         raise _unknown(text)
@@ -482,7 +487,7 @@ def _unknown(id_: EmailId | str) -> NotFound:
 def _for_programs(email: "ListedEmail | ShownEmail", ids: "PublicIds") -> dict[str, Any]:
     """Return the e-mail as JSON.
 
-    Field names are the same as in SQL and HTTP. The state is also given in the terms of an outbox and of sequences.
+    Field names are the same as in SQL and HTTP. The state is also given in outbox and sequence terms.
 
     `id` is the number in SQL. `public_id` is the ID in HTTP and in the e-mail's headers.
     """
@@ -610,7 +615,7 @@ def _times(email: "ShownEmail") -> list[tuple[str, object]]:
 
 
 def _route(route: str) -> str:
-    return f"the account {route[1:]} only" if route.startswith("@") else f"the pool {route}"
+    return f"only account {route[1:]}" if route.startswith("@") else f"pool {route}"
 
 
 def _print_body(kind: str, body: str | None) -> None:
@@ -621,7 +626,7 @@ def _print_body(kind: str, body: str | None) -> None:
     for line in lines[:BODY_LINES_SHOWN_MAX]:
         typer.echo(f"  {plain(line)}")
     if len(lines) > BODY_LINES_SHOWN_MAX:
-        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} more lines (for all of them: --json)")
+        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} more lines (to show them all: --json)")
 
 
 def _attempt_row(attempt: "Attempt") -> tuple[object, ...]:
