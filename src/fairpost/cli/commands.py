@@ -16,7 +16,7 @@ from fairpost.cli.old_forms import renewed
 GROUPS = {
     "Start": {
         "up": ("up:up", "Start Fairpost locally, with a demonstration."),
-        "status": ("status:status", "Show the current state, and why mail is not sent."),
+        "status": ("status:status", "Show the current state and why mail is not being sent."),
         "doctor": ("doctor:doctor", "Check the installation and suggest fixes."),
         "settings": ("settings:settings", "List settings with their values and sources."),
     },
@@ -41,13 +41,13 @@ GROUPS = {
     },
     "Workspaces": {
         "workspace": ("workspace:app", "Add, list, show, suspend and readmit workspaces."),
-        "user": ("user:app", "Register users, and see which are throttled and why."),
-        "member": ("member:app", "Invite people to a workspace, and set their roles."),
+        "user": ("user:app", "Register users and see which are throttled and why."),
+        "member": ("member:app", "Invite people to a workspace and set their roles."),
         "key": ("key:app", "Add, list and revoke API keys."),
         "domain": ("domain:app", "Add, check and remove sending domains and DKIM keys."),
         "webhook": ("webhook:app", "Post signed events to your endpoints."),
         "privacy": ("privacy:app", "Export or erase a person's data."),
-        "hold": ("hold:hold", "Hold mail of a workspace, domain, user or stream."),
+        "hold": ("hold:hold", "Hold mail from a workspace, domain, user or stream."),
         "release": ("hold:release", "End a hold."),
     },
     "Operate": {

@@ -88,10 +88,11 @@ def show_reality(known: Known) -> None:
         )
     if known.question.not_counted:
         waiting = f"{known.question.not_counted:,} follow-ups are waiting for accounts that cannot send"
-        typer.echo(f"{waiting}, and are not counted. See: fairpost account list")
+        typer.echo(f"{waiting} and are not counted. See: fairpost account list")
         if known.question.gives_up_at is not None:
             zone = known.question.plan.schedule.timezone
             typer.echo(
-                f"The first of them fail on {local(known.question.gives_up_at, zone)}, unless the account is resumed."
+                f"The first of them will fail on {local(known.question.gives_up_at, zone)} unless the account is "
+                f"resumed."
             )
     typer.echo()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ACCOUNTS_SHOWN_MAX = 12
 BAR_WIDTH = 40
-EMPTY_ROWS_MAX = 3  # longer runs of empty rows are shortened
+EMPTY_ROWS_MAX = 3  # longer runs of empty rows are collapsed
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 

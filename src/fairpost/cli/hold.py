@@ -1,4 +1,5 @@
-"""`fairpost hold` and `release`: stop and resume the mail of a sender, in constant time however long the queue is."""
+"""`fairpost hold` and `release`: stop and resume a sender's mail, in constant time regardless of the length of the
+queue."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -32,9 +33,9 @@ def hold(
     ] = None,
     workspace: Workspace = "",
 ) -> None:
-    """Hold mail of a workspace, domain, user or stream.
+    """Hold mail from a workspace, domain, user or stream.
 
-    The mail stays in the queue until the hold ends or is released. Sends in progress finish.
+    The mail stays in the queue until the hold ends or is released. Any sends already in progress will finish.
 
     \b
     Example: fairpost hold --workspace acme --user ann --for 1h --reason "too many bounces"

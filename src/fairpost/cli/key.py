@@ -37,7 +37,7 @@ def add(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Add a key to a workspace, and show the key once.
+    """Add a key to a workspace and show the key once.
 
     Only the key's hash is stored. If you lose the key, add another one.
 
@@ -65,7 +65,7 @@ def add(
         )
     else:
         typer.echo(text)
-        typer.echo("store it now: it is not shown again")
+        typer.echo("store it now: it will not be shown again")
 
 
 @app.command("list")

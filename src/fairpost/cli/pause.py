@@ -1,4 +1,4 @@
-"""`fairpost pause` and `resume`, for all workspaces or one, in constant time however long the queue is."""
+"""`fairpost pause` and `resume`, for all workspaces or one, in constant time regardless of the length of the queue."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -27,7 +27,8 @@ def pause(
 ) -> None:
     """Pause sending for all workspaces or one.
 
-    Once this command returns, no engine on any machine starts to send another e-mail. Sends in progress finish.
+    Once this command returns, no engine on any machine will start another send. Any sends already in progress will
+    finish.
 
     \b
     Example: fairpost pause --all --reason "wrong prices in the newsletter"

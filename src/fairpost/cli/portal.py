@@ -78,7 +78,7 @@ def preview(
     portal: PortalName,
     mail_type: TypeName,
     field: Fields = None,
-    html: Annotated[bool, typer.Option("--html", help="Print the HTML part, to view in a browser.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print the HTML part for viewing in a browser.")] = False,
     source: Annotated[
         bool, typer.Option("--source", help="Print subject, text and HTML without filling in fields.")
     ] = False,
@@ -110,7 +110,7 @@ def check(
         typer.Argument(metavar="[FOLDER]", help="Folder with your templates. [default: templates in FAIRPOST_HOME]"),
     ] = None,
 ) -> None:
-    """Check a folder of custom templates, and list all errors.
+    """Check a folder of custom templates and list all errors.
 
     \b
     Example: fairpost portal check ./templates
@@ -226,7 +226,7 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = "") ->
     named = portals.NamedPortal(workspace=workspace, portal=portal, type=mail_type, portals=_portals())
     if not act(portals.reset, named):
         raise Refusal("portal.not_overridden", workspace=workspace, portal=portal, type=mail_type)
-    typer.echo(f"workspace {workspace} uses the content of the files for {portal}/{mail_type} again")
+    typer.echo(f"workspace {workspace} uses the files' content for {portal}/{mail_type} again")
 
 
 def _portals(own: Path | None = None) -> "Portals":

@@ -46,7 +46,7 @@ def erase(
 ) -> None:
     """Permanently erase a person's data.
 
-    E-mails queued for the person are cancelled. The suppression list keeps a hash, so that the address gets no more mail.
+    E-mails queued for the person are cancelled. The suppression list keeps a hash so the address gets no more mail.
 
     \b
     Example: fairpost privacy erase ann@example.com --all-workspaces

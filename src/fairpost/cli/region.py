@@ -85,7 +85,7 @@ def workspaces(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List workspaces and their regions, up to 1,000 at once.
+    """List workspaces and their regions, up to 1,000 at a time.
 
     \b
     Example: fairpost region workspaces --region eu

@@ -48,7 +48,7 @@ def set_(
         str | None,
         typer.Option(
             metavar="HOURS",
-            help="Hours to send in, for example 09:00-17:00, 22:00-06:00 (ends the next day). Use `all` for the whole day.",
+            help="Hours to send in, for example 09:00-17:00, or 22:00-06:00, which ends the next day. Use `all` for the whole day.",
         ),
     ] = None,
     any_time: Annotated[
@@ -56,10 +56,10 @@ def set_(
     ] = False,
     holiday: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATE", help="Add a date without sending, for example 2027-12-25. Repeatable."),
+        typer.Option(metavar="DATE", help="Add a date on which nothing is sent, for example 2027-12-25. Repeatable."),
     ] = None,
     no_holidays: Annotated[
-        bool, typer.Option("--no-holidays", help="Remove all holidays, except those given with --holiday.")
+        bool, typer.Option("--no-holidays", help="Remove all holidays except those given with --holiday.")
     ] = False,
     quota: Annotated[
         int | None,
@@ -128,7 +128,8 @@ def set_(
 def show(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show a workspace's sending window and daily quota.
 
-    Shows whether the window is open now, how much of the quota is used today, the ramp-up, and the next seven days.
+    Shows whether the window is open now, how much of the quota has been used today, the ramp-up, and the next seven
+    days.
 
     \b
     Example: fairpost schedule show

@@ -192,7 +192,7 @@ class ShownSchedule:
         return (
             f"closed; next opens {self._ahead(start)}"
             if start
-            else "closed for the next year: add days, or remove holidays"
+            else "closed for the next year: add days or remove holidays"
         )
 
     def _quota_in_words(self) -> str:

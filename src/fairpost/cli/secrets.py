@@ -28,7 +28,8 @@ def rotate_(
 ) -> None:
     """Encrypt every password with a new key.
 
-    Creates a new key, unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, no password is lost. Run the command again.
+    Creates a new key unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key.
+    If the command is interrupted, no password is lost. Run the command again.
 
     \b
     Example: fairpost secrets rotate
@@ -51,7 +52,7 @@ def rotate_(
 def _require_key_for_all_regions(settings: Settings, ring: "Keyring") -> None:
     """Refuse to rotate a key file that several regions share.
 
-    A second rotation would drop the key that the regions not yet rotated still need.
+    A second rotation would drop the key that regions not yet rotated still need.
     """
     if settings.regions and len(settings.regions) > 1 and not ring.is_given:
         raise FairpostError(
@@ -65,11 +66,11 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     already = f" ({done.already} already were)" if done.already else ""
     typer.echo(f"sealed {_passwords(done.resealed)} with key {done.key_id}{already}")
     for name in done.dropped:
-        typer.echo(f"{name} has no password now. Set it: fairpost account set {name} --ask-password")
+        typer.echo(f"{name} no longer has a password. Set one: fairpost account set {name} --ask-password")
     for name in done.dropped_keys:
-        typer.echo(f"mail is no longer signed with {name}. To create a new key, see: fairpost domain add-key --help")
+        typer.echo(f"{name} can no longer sign mail. To create a new key, see: fairpost domain add-key --help")
     for url in done.dropped_webhooks:
-        typer.echo(f"the webhook {url} has no secret now. Create one: fairpost webhook rotate --help")
+        typer.echo(f"the webhook {url} no longer has a secret. Create one: fairpost webhook rotate --help")
     if not ring.is_given:
         typer.echo(f"the key is in {ring.file}; copy the file to all machines that send from this database")
         if ring.file_old.exists():

@@ -56,7 +56,7 @@ def add(
 ) -> None:
     """Suppress an address. `add` is optional.
 
-    E-mails already queued for the address are not sent either. An unsubscribe stops only bulk mail.
+    E-mails already queued for the address will not be sent either. An unsubscribe stops only bulk mail.
 
     \b
     Example: fairpost suppress ann@example.com --reason "asked us to stop"
@@ -103,7 +103,7 @@ def list_(
         print_table(columns, rows)
     elif not more:
         typer.echo(
-            "No address is suppressed." if workspace is kind is search is after is None else "No matching address."
+            "No addresses are suppressed." if workspace is kind is search is after is None else "No matching addresses."
         )
     if more:
         typer.echo(f"and {more:,} erased addresses, kept as hashes. Check one: fairpost suppress show ADDRESS")
@@ -113,7 +113,7 @@ def list_(
 def show(address: Address, as_json: AsJson = False) -> None:
     """Show whether an address is suppressed, why, and since when.
 
-    Covers every workspace, and shows the number of soft bounces.
+    Covers every workspace and shows the number of soft bounces.
 
     \b
     Example: fairpost suppress show ann@example.com
@@ -135,7 +135,7 @@ def show(address: Address, as_json: AsJson = False) -> None:
         times = f"{b.count} ({limit}), the first {iso(b.first_at)}, the last {iso(b.last_at)}"
         typer.echo(plain(f"soft bounces in {_in_words(b.workspace)}: {times}"))
     if not where and not soft:
-        typer.echo(plain(f"{address} is not suppressed, and has no soft bounces"))
+        typer.echo(plain(f"{address} is not suppressed and has no soft bounces"))
 
 
 @app.command("soft-bounces")
@@ -168,8 +168,10 @@ def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or `-` for standard input.")],
     workspace: Workspace = None,
     everywhere: Everywhere = False,
-    kind: Annotated[SuppressionKind, typer.Option(help="Kind for lines without a kind.")] = SuppressionKind.MANUAL,
-    reason: Annotated[str, typer.Option(help="Reason for lines without a reason.")] = "imported",
+    kind: Annotated[
+        SuppressionKind, typer.Option(help="Kind to record for lines that do not specify one.")
+    ] = SuppressionKind.MANUAL,
+    reason: Annotated[str, typer.Option(help="Reason to record for lines that do not specify one.")] = "imported",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
     ] = False,

@@ -100,7 +100,7 @@ def read_list(file: BinaryIO, *, name: str, defaults: Defaults) -> Iterator[Entr
         if not first:
             return
         if len(first) == LINE_CHARS_MAX:
-            raise UnreadableList(f"{name}, line 1: more than {LINE_CHARS_MAX:,} characters. Is it a CSV file?")
+            raise UnreadableList(f"{name}, line 1: longer than {LINE_CHARS_MAX:,} characters. Is it a CSV file?")
         delimiter, columns = _layout(first, name)
         rows = csv.reader(chain([first], lines), delimiter=delimiter)
         if columns is not None:
@@ -167,11 +167,11 @@ def _entry(
     if not whole.isascii() and (broken := _broken(whole)):
         return BadLine(line, broken)
     if "\0" in whole:
-        return BadLine(line, "has a zero byte")
+        return BadLine(line, "contains a zero byte")
     if not address:
         return BadLine(line, "has no address")
     if len(whole) > ROW_CHARS_MAX:
-        return BadLine(line, f"has {len(whole):,} characters, more than {ROW_CHARS_MAX:,}")
+        return BadLine(line, f"is {len(whole):,} characters long; the maximum is {ROW_CHARS_MAX:,}")
     known = kinds.get(kind.lower()) if kind else defaults.kind
     if known is None:
         return BadLine(line, f"kind must be one of {', '.join(kinds)}; got {kind!r}")
@@ -180,7 +180,7 @@ def _entry(
     except (ValueError, OverflowError):
         return BadLine(line, f"created_at must be a time such as 2030-01-31T09:00:00Z; got {created_at!r}")
     if workspace and (len(workspace) > WORKSPACE_CHARS_MAX or not workspace.isprintable()):
-        return BadLine(line, f"workspace must be 1..{WORKSPACE_CHARS_MAX} characters on one line; got {workspace!r}")
+        return BadLine(line, f"workspace must be 1 to {WORKSPACE_CHARS_MAX} characters on one line; got {workspace!r}")
     if not _is_stopped_by(known, stops):
         return BadLine(line, f"stops must be all, or bulk for an unsubscribe; got {stops!r}")
     return Entry(

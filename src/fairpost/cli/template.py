@@ -57,17 +57,16 @@ def set_(
     html_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
     ] = None,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text, and keep the HTML.")] = False,
-    no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML, and keep the plain text.")] = False,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text and keep the HTML.")] = False,
+    no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML and keep the plain text.")] = False,
     reply_to: ReplyTo = None,
     header: Headers = None,
     workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write a template, or change parts of it.
-
-    A new template needs a subject, and text or HTML. Parts that you omit are not changed. A template with an error is not stored.
-    Campaigns that were launched before keep their content.
+    """Create a template or change parts of one. A new template needs a subject and either text or HTML. Parts that you
+    omit are not changed. A template with an error is not stored. Campaigns that have already been launched keep their
+    content.
 
     \b
     Write the recipient's fields in braces:
@@ -127,7 +126,7 @@ def list_(workspace: Workspace = "", as_json: AsJson = False) -> None:
         rows = ((t.name, short(t.subject), bodies(t), ", ".join(t.sequences), iso(t.changed_at)) for t in found)
         print_table(("template", "subject", "has", "used by", "changed"), rows)
     else:
-        typer.echo("No templates. Write one: fairpost template set NAME --subject … --text …")
+        typer.echo("No templates. Create one: fairpost template set NAME --subject … --text …")
 
 
 @app.command()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairpost.observe.senders import ShownSender
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Register users, and see which are throttled and why.")
+app = typer.Typer(no_args_is_help=True, help="Register users and see which are throttled and why.")
 
 NAME_MAX = 200
 PLAN_MAX = 100
@@ -44,7 +44,7 @@ User = Annotated[
 
 
 def _since(text: str) -> datetime:
-    """Parse a date, which is read as midnight UTC."""
+    """Parse a date, which means midnight UTC."""
     try:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
@@ -77,7 +77,7 @@ def set_(
     ] = None,
     workspace: Workspace = "",
 ) -> None:
-    """Register a workspace or user, or change it.
+    """Register or change a workspace or user.
 
     The plan and the age determine the tier. Changes take effect immediately, even for queued e-mails. Omitted options keep their current values.
 
@@ -88,9 +88,9 @@ def set_(
     if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
         raise typer.BadParameter("give at least one of --plan, --since, --daily-max, --waiting-max and --home")
     if home is not None and id_.level is SenderLevel.WORKSPACE:
-        raise typer.BadParameter("--home needs a user")
+        raise typer.BadParameter("--home requires a user")
     if plan is not None and len(plan) > PLAN_MAX:
-        raise typer.BadParameter(f"a plan can have at most {PLAN_MAX} characters")
+        raise typer.BadParameter(f"a plan can be at most {PLAN_MAX} characters long")
     from fairpost.actions.senders import SetUser, set_user
     from fairpost.providers.domain_proof import provable_domain
     from fairpost.startup.parts import sender_policy
@@ -145,7 +145,7 @@ def list_(
 ) -> None:
     """List workspaces and users that are registered or throttled.
 
-    Throttled workspaces and users come first, including those with a throttle that is only observed.
+    Throttled workspaces and users come first, including those whose throttle is only observed.
 
     \b
     Example: fairpost user list --throttled
@@ -219,7 +219,8 @@ def unthrottle(
 ) -> None:
     """End a throttle, so that queued mail can be sent.
 
-    Works for manual and automatic throttles. After that, no score throttles the same sender for the duration in --immune-for.
+    Works for manual and automatic throttles. After that, no score can throttle the sender again for the duration of
+    --immune-for.
 
     \b
     Example: fairpost user unthrottle --workspace acme ann
@@ -252,7 +253,7 @@ def unthrottle(
 def _id(workspace: str, user: str | None) -> SenderId:
     for name, what in ((workspace, "workspace"), (user, "user")):
         if name is not None and not 0 < len(name) <= NAME_MAX:
-            raise typer.BadParameter(f"the name of a {what} must have 1 to {NAME_MAX} characters")
+            raise typer.BadParameter(f"the name of a {what} must be 1 to {NAME_MAX} characters long")
     if user is None:
         return SenderId(workspace=workspace, level=SenderLevel.WORKSPACE)
     return SenderId(workspace=workspace, name=user)

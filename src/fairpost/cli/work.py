@@ -18,7 +18,7 @@ def work(
         typer.Option(
             min=1,
             max=10_000,
-            help="Accounts per process. [default: accounts without a pause share a process; each other account has its own]",
+            help="Accounts per process. [default: accounts without a pause share a process; every other account has its own]",
             show_default=False,
         ),
     ] = None,

@@ -130,7 +130,8 @@ def pools(
 ) -> None:
     """Show or change the pools that a workspace may use.
 
-    The pools you give replace all earlier ones. A workspace can always use its own accounts. The pool for the service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent with its address.
+    The pools that you specify replace all earlier ones. A workspace can always use its own accounts. The pool for the
+    service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent with its address.
 
     \b
     Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
