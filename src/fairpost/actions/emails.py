@@ -13,7 +13,7 @@ from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
 
-NOT_OWN = "FP004"  # the database's error code for an e-mail of another workspace
+NOT_OWN = "FP004"  # the database's error code for an e-mail that belongs to another workspace
 RETRIED_AT_ONCE = 500
 
 DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}

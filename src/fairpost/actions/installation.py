@@ -22,7 +22,7 @@ from fairpost.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateSecrets:
-    """A request to rotate the master key. `drop_unreadable` drops the passwords that no key can open."""
+    """A request to rotate the master key. `drop_unreadable` drops the passwords that no key can decrypt."""
 
     vault: Vault
     drop_unreadable: bool = False
@@ -89,7 +89,7 @@ class _Recorded:
 async def drop_history(actor: Actor, request: DropHistory, store: Store) -> HistoryDropped:
     """Drops history month by month, committing each month with its audit entry.
 
-    If a month cannot be dropped now, the months before it stay dropped.
+    If a month cannot be dropped now, the months before it remain dropped.
     """
     dropped: list[DroppedMonth] = []
     try:

@@ -130,7 +130,7 @@ reset_admin = action("admin.reset")(_reset)
 
 @action("member.role")
 async def change_role(actor: Actor, request: ChangeRole, store: Store) -> Lowered:
-    """Changes a role. All sessions end, so that the old permissions no longer apply."""
+    """Changes a role. All sessions end, so the old permissions no longer apply."""
 
     async def change(person: Person) -> Person | people.Refused:
         return await membership.change_role(store, person.id, request.role)

@@ -56,7 +56,7 @@ def unblock(
     from fairpost.actions import accounts as actions
 
     if (workspace is None) != all_:
-        raise typer.BadParameter("give either --workspace or --all")
+        raise typer.BadParameter("specify either --workspace or --all")
     ended = act(actions.unblock, actions.Unblock(name=name, workspace=workspace))
     if not ended:
         who = f"Workspace {workspace} is not blocked" if workspace else "No workspace is blocked"

@@ -91,7 +91,7 @@ def new(
     require_name("CAMPAIGN", name)
     _require_names(pool=pool, user=user)
     if (template is None) == (sequence is None):
-        raise typer.BadParameter("give either --template or --sequence")
+        raise typer.BadParameter("specify either --template or --sequence")
     pause = _gap(gap) if gap is not None else (HUMAN_GAP if sequence else None)
     where = workspace or read_settings().workspace
 

@@ -137,7 +137,7 @@ def grant(
     from fairpost.store.applications import ALL_WORKSPACES
 
     if all_workspaces and workspaces:
-        raise FairpostError("give either --workspace or --all-workspaces")
+        raise FairpostError("specify either --workspace or --all-workspaces")
     wanted = [ALL_WORKSPACES] if all_workspaces else workspaces or ["default"]
     act(logins.grant, logins.GrantLogin(login=login, workspaces=wanted))
     if as_json:
@@ -238,7 +238,7 @@ def migrate(
     settings = read_settings()
     if all_regions:
         if region:
-            raise FairpostError("give either --region or --all-regions")
+            raise FairpostError("specify either --region or --all-regions")
         _migrate_all(settings, as_json=as_json)
         return
     done = asyncio.run(_migrate(settings.at(region) if region else settings))

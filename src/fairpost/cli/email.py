@@ -327,7 +327,7 @@ def retry(
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
     """
     if (reason is None) == (not ids) or (reason is None and (workspace or account or dry_run or as_json)):
-        raise typer.BadParameter("give IDs or --reason; the other options require --reason")
+        raise typer.BadParameter("specify IDs or --reason; the other options require --reason")
     if reason is None:
         _for_each(ids or [], _retry)
     else:

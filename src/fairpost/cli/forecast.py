@@ -124,7 +124,7 @@ def forecast(
     require_plottable(plot)
     if campaign is not None:
         if recipients is not None or account:
-            raise typer.BadParameter("give either a campaign or options that describe one")
+            raise typer.BadParameter("specify either a campaign or options that describe one")
         _tell_known(campaign, workspace, plot=plot, as_json=as_json)
         return
     if recipients is None:
@@ -222,7 +222,7 @@ def _delays_s(given: list[str], steps: int) -> tuple[float, ...]:
 
 def _gap(given: str | None, steps: int, *, is_off: bool) -> Gap | None:
     if is_off and given is not None:
-        raise typer.BadParameter("give either --gap or --no-gap")
+        raise typer.BadParameter("specify either --gap or --no-gap")
     if given is not None:
         return parse_gap(given)
     return None if is_off or steps == 1 else HUMAN_GAP

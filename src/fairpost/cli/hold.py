@@ -41,7 +41,7 @@ def hold(
     Example: fairpost hold --workspace acme --user ann --for 1h --reason "too many bounces"
     """
     if length is not None and until is not None:
-        raise typer.BadParameter("give either --for or --until")
+        raise typer.BadParameter("specify either --for or --until")
     from fairpost.actions.senders import Hold
     from fairpost.actions.senders import hold as held
 
@@ -75,7 +75,7 @@ def _name(workspace: str, domain: str | None, user: str | None, stream: str | No
     if stream is not None:
         given.append(("stream", stream))
     if len(given) > 1:
-        raise typer.BadParameter("give only one of --domain, --user and --stream")
+        raise typer.BadParameter("specify only one of --domain, --user and --stream")
     level, key = given[0] if given else ("workspace", "")
     return Name(workspace=workspace, level=level, key=key)
 

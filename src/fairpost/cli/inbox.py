@@ -288,7 +288,7 @@ def delete(
     Example: fairpost inbox delete --all --yes
     """
     if bool(ids) == everything:
-        raise typer.BadParameter("give message IDs, or --all")
+        raise typer.BadParameter("specify message IDs or --all")
     if everything and not yes:
         raise FairpostError(
             "This deletes every message in the inbox. To confirm, run: fairpost inbox delete --all --yes"

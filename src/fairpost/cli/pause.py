@@ -78,7 +78,7 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
 
 def _name(everything: bool, workspace: str | None) -> str:
     if everything == (workspace is not None):
-        raise typer.BadParameter("give either --all or --workspace NAME")
+        raise typer.BadParameter("specify either --all or --workspace NAME")
     return EVERYTHING if workspace is None else f"workspace {workspace}"
 
 

@@ -181,13 +181,13 @@ def override(
     if (subject_file, text_file, html_file).count(STANDARD) > 1:
         raise typer.BadParameter("standard input can be used only once; use files for the other parts")
     if subject is not None and subject_file is not None:
-        raise typer.BadParameter("give either --subject or --subject-file")
+        raise typer.BadParameter("specify either --subject or --subject-file")
     files = {"subject": subject_file, "text": text_file, "html": html_file}
     given = {part: words for part, words in (("subject", subject), ("preheader", preheader)) if words is not None}
     given |= {part: read_text(file) for part, file in files.items() if file is not None}
     if not given:
         raise typer.BadParameter(
-            "give at least one of --subject, --subject-file, --preheader, --text-file and --html-file"
+            "specify at least one of --subject, --subject-file, --preheader, --text-file and --html-file"
         )
     from fairpost.actions import portals
 

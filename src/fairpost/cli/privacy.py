@@ -143,7 +143,7 @@ def export(
 
 def _scope(workspace: str | None, all_workspaces: bool) -> str | None:
     if all_workspaces and workspace is not None:
-        raise typer.BadParameter("give either --workspace or --all-workspaces")
+        raise typer.BadParameter("specify either --workspace or --all-workspaces")
     return None if all_workspaces else workspace or read_settings().workspace
 
 

@@ -94,7 +94,7 @@ def set_(
         days, hours = "all", "all"
     if all(given is None for given in (timezone, days, hours, holiday, quota, ramp_up)) and not no_holidays:
         raise typer.BadParameter(
-            "give at least one of --timezone, --days, --hours, --any-time, --holiday, --no-holidays, --quota and --ramp-up"
+            "specify at least one of --timezone, --days, --hours, --any-time, --holiday, --no-holidays, --quota and --ramp-up"
         )
     from fairpost.actions.schedules import SetSchedule
     from fairpost.actions.schedules import set_ as set_schedule

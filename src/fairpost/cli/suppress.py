@@ -256,7 +256,7 @@ async def _checked(store: "Store", address: str) -> str:
 
 def _scope(workspace: str | None, everywhere: bool) -> str:
     if everywhere and workspace is not None:
-        raise typer.BadParameter("give either --workspace or --everywhere")
+        raise typer.BadParameter("specify either --workspace or --everywhere")
     return EVERYBODY if everywhere else workspace or read_settings().workspace
 
 

@@ -180,7 +180,7 @@ def _entry(
     except (ValueError, OverflowError):
         return BadLine(line, f"created_at must be a time such as 2030-01-31T09:00:00Z; got {created_at!r}")
     if workspace and (len(workspace) > WORKSPACE_CHARS_MAX or not workspace.isprintable()):
-        return BadLine(line, f"workspace must be 1 to {WORKSPACE_CHARS_MAX} characters on one line; got {workspace!r}")
+        return BadLine(line, f"workspace must be 1..{WORKSPACE_CHARS_MAX} characters on one line; got {workspace!r}")
     if not _is_stopped_by(known, stops):
         return BadLine(line, f"stops must be all, or bulk for an unsubscribe; got {stops!r}")
     return Entry(

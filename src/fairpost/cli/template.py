@@ -187,7 +187,7 @@ def preview(
     Example: fairpost template preview welcome --prospect ann@example.com
     """
     if prospect is not None and field:
-        raise typer.BadParameter("give either --prospect or --field")
+        raise typer.BadParameter("specify either --prospect or --field")
     own = _own_fields(field or [])
 
     async def work(store: "Store") -> "tuple[StoredTemplate, dict[str, Any] | None]":
@@ -243,7 +243,7 @@ def _given(subject: str | None, text: str | None, html: str | None, *, is_needed
     given = {part: value or None for part, value in zip(PARTS, (subject, text, html), strict=True) if value is not None}
     if not given and is_needed:
         options = "--subject, --text, --text-file, --html, --html-file, --reply-to and --header"
-        raise typer.BadParameter(f"give at least one of {options}")
+        raise typer.BadParameter(f"specify at least one of {options}")
     if subject is not None and not subject.strip():
         raise typer.BadParameter("the subject must not be empty", param_hint="--subject")
     return given
@@ -252,7 +252,7 @@ def _given(subject: str | None, text: str | None, html: str | None, *, is_needed
 def _body(part: str, words: str | None, file: str | None, is_out: bool) -> str | None:
     """Return the content of a part, or None if it was not given."""
     if (words is not None) + (file is not None) + is_out > 1:
-        raise typer.BadParameter(f"give only one of --{part}, --{part}-file and --no-{part}")
+        raise typer.BadParameter(f"specify only one of --{part}, --{part}-file and --no-{part}")
     if is_out:
         return TAKEN_OUT
     body = words if file is None else read_text(file)

@@ -86,7 +86,7 @@ def set_(
     """
     id_ = _id(workspace, user)
     if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
-        raise typer.BadParameter("give at least one of --plan, --since, --daily-max, --waiting-max and --home")
+        raise typer.BadParameter("specify at least one of --plan, --since, --daily-max, --waiting-max and --home")
     if home is not None and id_.level is SenderLevel.WORKSPACE:
         raise typer.BadParameter("--home requires a user")
     if plan is not None and len(plan) > PLAN_MAX:
@@ -186,7 +186,7 @@ def throttle(
     Example: fairpost user throttle --workspace acme ann --for 4h --reason "a bought list"
     """
     if length is not None and until is not None:
-        raise typer.BadParameter("give either --for or --until")
+        raise typer.BadParameter("specify either --for or --until")
     from fairpost.actions.senders import Throttle
     from fairpost.actions.senders import throttle as throttled
     from fairpost.observe.senders import waiting_behind

@@ -292,7 +292,7 @@ def replay(
     from fairpost.actions import webhooks
 
     if (since is None) == (cursor is None):
-        raise FairpostError("Give either --since or --cursor.")
+        raise FairpostError("Specify either --since or --cursor.")
     hook, ids = _act(
         webhooks.replay, webhook, lambda id_: webhooks.ReplayWebhook(id=id_, called=webhook, since=since, cursor=cursor)
     )
@@ -391,7 +391,7 @@ def listen(
 def _scope(workspace: str | None, everywhere: bool) -> str | None:
     if everywhere:
         if workspace is not None:
-            raise FairpostError("Give either --workspace or --everywhere.")
+            raise FairpostError("Specify either --workspace or --everywhere.")
         return None
     return workspace or read_settings().workspace
 

@@ -140,7 +140,7 @@ def pools(
     from fairpost.store.workspaces import workspace_named
 
     if none and pools:
-        raise FairpostError("Give either --pool or --none. Nothing was changed.")
+        raise FairpostError("Specify either --pool or --none. Nothing was changed.")
     if pools or none:
         request = SetPools(name=name, operator=_operator(read_settings()), pools=_lent(pools or []))
         found = act(set_pools, request, fields=_fields(pools))

@@ -181,7 +181,8 @@ def _without_secret(account: Account) -> dict[str, Any]:
     transport = account.transport
     if isinstance(transport, UnknownTransport):
         raise FairpostError(
-            f"The server for {account.name} is of a kind that this version does not support ({transport.kind}). Upgrade Fairpost"
+            f"Account {account.name} uses a kind of server that this version does not support ({transport.kind}). "
+            f"Upgrade Fairpost"
         )
     return write_transport(transport and replace(transport, secret=None))
 
