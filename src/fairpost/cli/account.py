@@ -41,7 +41,7 @@ Name = Annotated[
     ),
 ]
 KNOWN_BY_MAX = 8
-DisplayName = Annotated[str | None, typer.Option(help="Display name in the From header. Use '' for no name.")]
+DisplayName = Annotated[str | None, typer.Option(help="Display name for the From header. Use '' for no name.")]
 
 
 @app.command()
@@ -65,8 +65,8 @@ def add(
 ) -> None:
     """Add a sender account.
 
-    An account without a server cannot send. This command does not connect to the server. To test the server, run: fairpost account verify NAME.
-    The account starts with its provider's limits. Each limit that you set overrides one of them.
+    An account without a server cannot send. This command does not connect to the server; to test it, run: fairpost
+    account verify NAME. The account starts with its provider's limits. Each limit that you set overrides one of them.
 
     \b
     Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
@@ -177,7 +177,7 @@ def list_(
 
 @app.command()
 def providers(as_json: AsJson = False) -> None:
-    """List providers with known limits.
+    """List providers whose limits are known.
 
     To add or change providers, edit providers.toml in FAIRPOST_HOME.
 
@@ -244,7 +244,7 @@ def verify(name: Name, as_json: AsJson = False) -> None:
         print_json({"name": name, "ok": then is None, "steps": verification_facts(tried), "then": then})
     else:
         print_verification(tried)
-        typer.echo(f"{name} can log in and send" if then is None else then)
+        typer.echo(f"{name} can log in and send mail" if then is None else then)
     if then is not None:
         raise typer.Exit(1)
 
@@ -271,7 +271,7 @@ def resume(
 ) -> None:
     """Resume a paused or suspended account.
 
-    A suspended account is tested first. It stays suspended if the server still refuses it.
+    A suspended account is tested first and remains suspended if the server still refuses it.
 
     \b
     Example: fairpost account resume sales
@@ -296,7 +296,7 @@ def remove(
 ) -> None:
     """Remove an account and its password. The account's history is kept.
 
-    An account with claimed e-mails, or with e-mails that only it may send, cannot be removed.
+    You cannot remove an account that has claimed e-mails or e-mails that no other account may send.
 
     \b
     Example: fairpost account remove sales --yes
@@ -341,7 +341,7 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
 
 
 async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
-    """Read the facts about a workspace's accounts, or about all accounts.
+    """Read the facts about one workspace's accounts or all accounts.
 
     Waiting mail is counted across all workspaces, because a pool can be lent to several workspaces.
     """

@@ -48,7 +48,9 @@ def unblock(
     workspace: Annotated[str | None, typer.Option(help="Unblock this workspace.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Unblock all workspaces.")] = False,
 ) -> None:
-    """Let a blocked workspace use an account again. Its earlier bounces and refusals no longer count.
+    """Let a blocked workspace use an account again.
+
+    Its earlier bounces and refusals no longer count.
 
     \b
     Example: fairpost account unblock sales --workspace acme

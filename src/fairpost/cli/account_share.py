@@ -33,7 +33,7 @@ def share(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Share an account and its limits among several regions.
+    """Share an account and its limits across several regions.
 
     Stores the account in each region, and encrypts its password separately for each one. After you change the account,
     run this command again. In each region, one worker at a time uses the account. Workers in different regions can use

@@ -140,7 +140,7 @@ def _rest_in_words(rest: "Rest | None", now: "datetime") -> str | None:
 def _patience_in_words(patience: "Patience | None", now: "datetime") -> str | None:
     if patience is None:
         return None
-    return f"fails if the account stays suspended: urgent {when(patience.urgent, now)}, bulk {when(patience.bulk, now)}"
+    return f"will fail if the account remains suspended: urgent {when(patience.urgent, now)}, bulk {when(patience.bulk, now)}"
 
 
 def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:

@@ -19,8 +19,9 @@ Send = Annotated[bool, typer.Option("--send", help="Also send the link by e-mail
 
 @app.command()
 def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJson = False) -> None:
-    """Invite an admin and print a one-time link. The link is valid for 48 hours and replaces any earlier one. The
-    person who opens it chooses a password.
+    """Invite an admin and print a one-time link.
+
+    The link is valid for 48 hours and replaces any earlier one. The person who opens it chooses a password.
 
     \b
     Example: fairpost admin invite ann@example.com --name "Ann Lee"
@@ -43,7 +44,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def code(address: Address, as_json: AsJson = False) -> None:
-    """Print a sign-in code. Use it if the e-mail with the code does not arrive.
+    """Print a sign-in code. Use this command if the e-mail with the code does not arrive.
 
     First, enter the password in the browser. The code is valid for this admin's latest sign-in.
 

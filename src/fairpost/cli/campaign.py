@@ -66,7 +66,9 @@ def new(
     ] = False,
     no_footer: Annotated[
         bool,
-        typer.Option("--no-footer", help="Do not add an unsubscribe line. Use this only for one-to-one sequences."),
+        typer.Option(
+            "--no-footer", help="Do not add an unsubscribe line. Use this option only for one-to-one sequences."
+        ),
     ] = False,
     user: Annotated[str, typer.Option(help="User on whose behalf the campaign is sent.")] = "",
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example newsletter.")] = None,
@@ -181,7 +183,7 @@ def export(name: Name, workspace: Workspace = None) -> None:
 def remove(name: Name, workspace: Workspace = None) -> None:
     """Remove a draft.
 
-    A launched campaign stays in history. To end it, run: fairpost campaign cancel.
+    A launched campaign remains in history. To end one, run: fairpost campaign cancel.
 
     \b
     Example: fairpost campaign remove spring
@@ -206,7 +208,8 @@ def launch(
 ) -> None:
     """Launch a draft: schedule every step for every recipient.
 
-    The e-mails are then sent within the workspace's sending window, its quota, and the limits of the accounts. If this command is interrupted, run it again or let the engine finish the scheduling. No recipient gets the same e-mail twice.
+    The e-mails are then sent within the workspace's sending window and quota and the accounts' limits. If this command
+    is interrupted, run it again or let the engine finish the scheduling. No recipient gets the same e-mail twice.
 
     \b
     Example: fairpost campaign launch spring
@@ -228,7 +231,7 @@ def launch(
 
 @app.command()
 def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Schedule recipients added to the lists since the launch.
+    """Schedule recipients who were added to the lists after the launch.
 
     Recipients who are already scheduled are skipped and counted.
 
@@ -268,7 +271,7 @@ def pause(
 
 @app.command()
 def resume(name: Name, workspace: Workspace = None) -> None:
-    """Resume a paused or failed campaign where it stopped.
+    """Resume a paused or failed campaign from where it stopped.
 
     \b
     Example: fairpost campaign resume spring
@@ -294,7 +297,7 @@ def cancel(
 
     moved = act(actions.cancel, actions.Because(workspace=_where(workspace), name=name, reason=reason))
     typer.echo(
-        f"cancelled {name}; an engine removes the campaign's waiting e-mails from the queue"
+        f"cancelled {name}; an engine will remove the campaign's waiting e-mails from the queue"
         if moved.changed
         else f"{name} was already cancelled"
     )

@@ -115,7 +115,7 @@ def preview(
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a campaign's e-mail as one prospect will see it.
+    """Show a campaign e-mail as a given prospect will see it.
 
     \b
     Example: fairpost campaign preview spring --to ann@example.com --step 2
@@ -176,8 +176,8 @@ def send_test(
 ) -> None:
     """Send yourself one e-mail of a campaign, immediately.
 
-    The e-mail is sent by the campaign's accounts, with the content that a prospect would see. It does not count as a
-    step and does not wait for the sending window.
+    The e-mail is sent from one of the campaign's accounts, with the content that a prospect would see. It does not
+    count as a step and does not wait for the sending window.
 
     \b
     Example: fairpost campaign send-test spring me@example.com --step 2

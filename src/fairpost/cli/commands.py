@@ -1,6 +1,6 @@
 """Every command by group, with its location in the code and its one-line help.
 
-A command's file is imported only when the command is used, so that each command starts quickly.
+A command's file is imported only when the command is used, so each command starts quickly.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ GROUPS = {
         "conversation": ("conversation:app", "Read, label and answer replies."),
         "template": ("template:app", "Write, check, preview and remove templates."),
         "portal": ("portal:app", "Edit product e-mails, such as the welcome e-mail."),
-        "suppress": ("suppress:app", "List, add and remove addresses that get no mail."),
+        "suppress": ("suppress:app", "List, add and remove addresses that receive no mail."),
         "explain": ("explain:explain", "Explain how Fairpost handles a server's reply."),
     },
     "Campaigns": {
@@ -130,7 +130,7 @@ class Commands(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
         for param in params:
-            if "--show-completion" in param.opts:  # hidden so that the help fits on a screen
+            if "--show-completion" in param.opts:  # hidden so that the help fits on one screen
                 param.hidden = True
         return params
 

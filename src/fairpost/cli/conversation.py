@@ -82,7 +82,7 @@ def answer(
     person: Person,
     text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key can be used for only one answer.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one answer.")] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:

@@ -54,7 +54,7 @@ def start(as_json: AsJson = False) -> None:
     """
     from fairpost.startup.parts import embedded, home_database_url
 
-    settings = read_settings().at_home()  # the embedded server belongs to no region
+    settings = read_settings().at_home()  # the embedded server does not belong to a region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -77,7 +77,7 @@ def stop() -> None:
     """
     from fairpost.startup.parts import embedded
 
-    settings = read_settings().at_home()  # the embedded server belongs to no region
+    settings = read_settings().at_home()  # the embedded server does not belong to a region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -99,7 +99,7 @@ def url(
 ) -> None:
     """Print the URL of the database, for scripts.
 
-    Prints nothing else, and does not start the database.
+    Prints nothing else and does not start the database.
 
     \b
     Example: psql "$(fairpost db url --app)"
@@ -121,7 +121,7 @@ def grant(
         bool,
         typer.Option(
             "--all-workspaces",
-            help="Allow any workspace, From address and account. Use this only for your own applications.",
+            help="Allow any workspace, From address and account. Use this option only for your own applications.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -153,7 +153,7 @@ def revoke(
 ) -> None:
     """Revoke an application's access.
 
-    E-mails that the application enqueued stay in the queue.
+    E-mails that the application has already enqueued remain in the queue.
 
     \b
     Example: fairpost db revoke partner
@@ -228,7 +228,7 @@ def migrate(
 ) -> None:
     """Migrate the schema to the installed version.
 
-    Applies all pending migrations in one transaction and lists them. Without a region, migrates the home database.
+    Applies all pending migrations in a single transaction and lists them. Without a region, migrates the home database.
 
     \b
     Example: fairpost db migrate

@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="Add, check and remove sending doma
 
 ARGUMENTS = {"domain": "DOMAIN"}
 Name = Annotated[
-    str, typer.Argument(metavar="DOMAIN", help="Domain name, in any script (internationalised names are accepted).")
+    str, typer.Argument(metavar="DOMAIN", help="Domain name, in any script. Internationalised names are accepted.")
 ]
 
 
@@ -194,7 +194,7 @@ def txt_value(text: str) -> str:
 
 @app.command()
 def grant(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Allow a workspace to send from a domain, without a DNS check.
+    """Allow a workspace to send from a domain without a DNS check.
 
     \b
     Example: fairpost domain grant --workspace acme acme.example

@@ -79,7 +79,7 @@ def send(
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="Latest time to send, for example 2030-01-31T09:10:00Z."),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key can be used for only one e-mail.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one e-mail.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example hub_forgot_password.")] = None,
     tag: Tag = None,
     metadata: Metadata = None,
@@ -271,7 +271,8 @@ def returned(
 def show(id_: Id, as_json: AsJson = False) -> None:
     """Show everything about one e-mail.
 
-    Shows the e-mail's state, content and timeline, what blocks the e-mail, and each attempt with its code, reply and response time.
+    Shows the e-mail's state, content and timeline, what is blocking it, and each attempt with its code, reply and
+    response time.
 
     \b
     Example: fairpost email show 1861234567890123456
@@ -303,7 +304,8 @@ def show(id_: Id, as_json: AsJson = False) -> None:
 @app.command()
 def retry(
     ids: Annotated[
-        list[str] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One or more IDs, or use --reason.")
+        list[str] | None,
+        typer.Argument(parser=email_id, metavar="[ID...]", help="One or more IDs. Alternatively, use --reason."),
     ] = None,
     reason: Annotated[
         Literal["email.account_suspended", "account_suspended"] | None,
@@ -473,7 +475,7 @@ async def _meant(store: "Store", text: str) -> EmailId:
 
 @contextmanager
 def _called(text: str) -> "Iterator[None]":
-    """Name an unknown ID as the user typed it."""
+    """Report an unknown ID as the user typed it."""
     try:
         yield
     except NotFound:

@@ -51,7 +51,7 @@ def gmail(
         float, typer.Option(min=0, max=86_400, help="Delay before searches find a new message.")
     ] = 5,
     quota_units: Annotated[
-        int, typer.Option(min=1, max=10**9, help="Maximum number of quota units per mailbox and minute.")
+        int, typer.Option(min=1, max=10**9, help="Maximum number of quota units per mailbox per minute.")
     ] = 6_000,
     daily: Annotated[
         int, typer.Option(min=0, max=10**9, help="Maximum number of messages per mailbox in 24 hours.")

@@ -154,7 +154,7 @@ def explain(
 
 
 def _reply(text: str) -> Reply:
-    """Parse a reply as found in a log: the text, with or without the code. Each line may repeat the code."""
+    """Parse a reply as it appears in a log: the text, with or without the code. Each line may repeat the code."""
     text = text.strip()
     code = text[:3]
     if not (code.isascii() and code.isdigit() and len(code) == 3 and not text[3:4].isalnum()):
@@ -261,7 +261,7 @@ def _print(explained: Explained) -> None:
             ("the e-mail", _of_the_email(told["email"])),
             (
                 "the recipient",
-                "gets no further mail from this workspace" if found.suppress_recipient else "stays on the list",
+                "receives no more mail from this workspace" if found.suppress_recipient else "remains on the list",
             ),
             ("the account", _of_the_account(told["account"], explained)),
         )
@@ -372,7 +372,9 @@ def _of_the_account(account: str, explained: Explained) -> str:
         case "rests_seconds":
             return "pauses for 1, 2, 4, … seconds, up to a minute"
         case "rests_minutes":
-            return "pauses until the time given by the server, or otherwise for 1, 2, 4, … minutes, up to an hour"
+            return (
+                "pauses until the time given by the server or, if there is none, for 1, 2, 4, … minutes, up to an hour"
+            )
         case _ if found.class_ is ReplyClass.POLICY_SENDER:
             return "continues; several such replies in a row suspend the account. Check the account's address, DNS records and reputation"
         case _ if found.retry:

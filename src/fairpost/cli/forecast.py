@@ -111,8 +111,8 @@ def forecast(
     """Forecast when a campaign will finish.
 
     Applies the engine's own rules: account limits, the sending window, the daily quota, pauses and delays between steps. For an existing campaign,
-    forecasts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries, outages and
-    other campaigns on the same accounts are not included.
+    starts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries,
+    outages and other campaigns on the same accounts are not included.
 
     \b
     Example: fairpost forecast --recipients 1000 --account gmail:2 --steps 3 --window "mon-fri 09:00-17:00" --timezone Europe/Berlin

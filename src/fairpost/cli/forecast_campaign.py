@@ -1,4 +1,4 @@
-"""The forecast of a stored campaign: what is left, and the progress compared with the forecast at launch."""
+"""The forecast of a stored campaign: what is left to send, and the progress compared with the forecast at launch."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -29,7 +29,9 @@ def hold(
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="End of the hold, for example 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=moment, metavar="TIME", help="Time at which the hold ends, for example 2030-01-31T09:00:00Z."
+        ),
     ] = None,
     workspace: Workspace = "",
 ) -> None:

@@ -137,7 +137,7 @@ def serve(
 def list_(
     limit: Limit = 50,
     after: Annotated[
-        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages newer than this ID.")
+        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages newer than the one with this ID.")
     ] = None,
     before: Before = None,
     to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only messages to this address.")] = None,
@@ -162,7 +162,7 @@ def search(
 ) -> None:
     """Find messages by words in the subject, addresses or text.
 
-    The search ignores case and has no wildcards.
+    The search ignores case and does not support wildcards.
 
     \b
     Example: fairpost inbox search welcome ann@example.com
@@ -218,7 +218,8 @@ def attachments(
 ) -> None:
     """List or save a message's attachments.
 
-    Attachments are saved under safe names that contain no directories and do not start with a dot. Existing files are kept unless you add --force.
+    Attachments are saved under safe names, without directories or a leading dot. Existing files are kept unless you add
+    --force.
 
     \b
     Example: fairpost inbox attachments latest --save downloads
@@ -253,7 +254,7 @@ def check_(
 ) -> None:
     """Check the quality of a message.
 
-    Checks links, images, headers, parts, unsubscribing and signatures. Does not open any links.
+    Checks links, images, headers, parts, unsubscribe options and signatures. Does not open any links.
 
     \b
     Example: fairpost inbox check latest

@@ -39,7 +39,7 @@ def add(
 ) -> None:
     """Add a key to a workspace and show the key once.
 
-    Only the key's hash is stored. If you lose the key, add another one.
+    Only the key's hash is stored. If you lose the key, add a new one.
 
     \b
     Example: fairpost key add --workspace acme --name shop --scope send

@@ -41,8 +41,9 @@ def add(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Invite a member and print a one-time link. The link is valid for 48 hours and replaces any earlier one. The
-    person who opens it chooses a password.
+    """Invite a member and print a one-time link.
+
+    The link is valid for 48 hours and replaces any earlier one. The person who opens it chooses a password.
 
     \b
     Example: fairpost member add --workspace acme bob@example.com --role sender
@@ -100,7 +101,7 @@ def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") 
 
 @app.command()
 def code(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Print a sign-in code. Use it if the e-mail with the code does not arrive.
+    """Print a sign-in code. Use this command if the e-mail with the code does not arrive.
 
     First, enter the password in the browser. The code is valid for this member's latest sign-in.
 

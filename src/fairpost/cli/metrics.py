@@ -28,14 +28,16 @@ def metrics(
     by_account: Annotated[
         bool,
         typer.Option(
-            "--by-account", help="Add counts per account. Use this only if the number of accounts is limited."
+            "--by-account", help="Add counts per account. Use this option only if the number of accounts is limited."
         ),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Print or serve metrics for Prometheus.
 
-    Includes the figures of `fairpost fairness`, without the names of senders, and the duration of HTTP requests. Do not expose the metrics outside your network. The command reads the database at most once a second. If there are several regions and none is selected, it shows all of them, each with the label `region`.
+    Includes the figures from `fairpost fairness`, without the names of senders, and the durations of HTTP requests. Do
+    not expose the metrics outside your network. The command reads the database at most once a second. If there are
+    several regions and none is selected, it shows all of them, each with the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464

@@ -21,7 +21,9 @@ def pause(
     workspace: Workspace = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="End of the pause, for example 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=moment, metavar="TIME", help="Time at which the pause ends, for example 2030-01-31T09:00:00Z."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

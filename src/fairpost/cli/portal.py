@@ -1,4 +1,4 @@
-"""`fairpost portal`: the product's own e-mails by portal and type, with content from files or from a workspace."""
+"""`fairpost portal`: the product's own e-mails by portal and type, with content from files or a workspace."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ InWorkspace = Annotated[
     typer.Option(
         "--workspace",
         callback=checked_workspace,
-        help="Use this workspace's content. [default: content of the files]",
+        help="Use this workspace's content. [default: the files' content]",
     ),
 ]
 
@@ -68,7 +68,7 @@ def list_(workspace: InWorkspace = None, as_json: AsJson = False) -> None:
     print_table(("portal", "type", "urgent", "fields", "from"), rows)
     for (portal, mail_type), override in own.items():
         if override.problem is not None:
-            typer.echo(plain(f"{portal}/{mail_type}: the content of {workspace} is not used: {override.problem}"))
+            typer.echo(plain(f"{portal}/{mail_type}: {workspace}'s content is not used: {override.problem}"))
             verb = "override" if (portal, mail_type) in known else "reset"
             typer.echo(f"next: fairpost portal {verb} {portal} {mail_type} --workspace {quote(workspace or '')}")
 
@@ -160,7 +160,7 @@ def override(
         str | None, typer.Option(metavar="FILE", help="File with the subject line, or `-` for standard input.")
     ] = None,
     preheader: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Preview text that mail programs show after the subject.")
+        str | None, typer.Option(metavar="TEXT", help="Preview text that e-mail clients show after the subject.")
     ] = None,
     text_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")

@@ -41,9 +41,7 @@ def import_(
     column: Columns = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip invalid lines and import the others.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import a CSV file into a list if all lines are valid.

@@ -22,7 +22,7 @@ T = TypeVar("T")
 app = typer.Typer(no_args_is_help=True, help="Set a workspace's sending window and daily quota.")
 
 ZONES_NAMED = 3
-IN_OPTIONS = {  # the option for each field of the schedule
+IN_OPTIONS = {  # the option for each schedule field
     "timezone": "--timezone",
     "days": "--days",
     "holidays": "--holiday",
@@ -80,8 +80,8 @@ def set_(
 ) -> None:
     """Set a workspace's sending window and daily quota.
 
-    The window and the quota apply to all campaigns of the workspace together. Changes take effect immediately, even for queued e-mails. E-mails outside campaigns are not affected.
-    Omitted options keep their current values.
+    The window and the quota apply to all of the workspace's campaigns together. Changes take effect immediately, even
+    for queued e-mails. E-mails outside campaigns are not affected. Omitted options keep their current values.
 
     \b
     Example: fairpost schedule set --timezone Europe/Berlin --days mon-fri --hours 09:00-17:00 --quota 200 --ramp-up 10d

@@ -44,7 +44,7 @@ def rotate_(
     if as_json:
         print_json(done)
     elif done is None:
-        typer.echo("Nothing to do: there is no key yet. It is created with the first password.")
+        typer.echo("Nothing to do: there is no key yet. The key is created with the first password.")
     else:
         _print(done, vault.keyring)
 
@@ -72,10 +72,10 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     for url in done.dropped_webhooks:
         typer.echo(f"the webhook {url} no longer has a secret. Create one: fairpost webhook rotate --help")
     if not ring.is_given:
-        typer.echo(f"the key is in {ring.file}; copy the file to all machines that send from this database")
+        typer.echo(f"the key is in {ring.file}; copy the file to every machine that sends from this database")
         if ring.file_old.exists():
             typer.echo(
-                f"the previous key is in {ring.file_old}; keep this file as long as you keep backups that need it"
+                f"the previous key is in {ring.file_old}; keep this file for as long as you keep backups that need it"
             )
     elif done.resealed:
         typer.echo("FAIRPOST_SECRET_KEY_OLD is now only needed for earlier backups")

@@ -43,11 +43,11 @@ def set_(
 ) -> None:
     """Create a sequence or replace all its steps.
 
-    Use --step once for each e-mail, in order. A delay starts when the previous step is sent to the recipient. Examples
-    are 3d, 12h, 30m and "1d 12h". The maximum is a year. Follow-ups use the subject of the first step, so they stay in
-    its thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows
-    the e-mail outside the thread. If a step cannot be sent to a recipient, the following steps are not sent either.
-    Once a campaign has been launched with a sequence, the sequence's steps cannot be changed.
+    Use --step once for each e-mail, in order. A delay, such as 3d, 12h, 30m or "1d 12h", starts when the previous step
+    is sent to the recipient. The maximum is a year. Follow-ups use the subject of the first step, so they stay in its
+    thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows the
+    e-mail outside the thread. If a step cannot be sent to a recipient, the remaining steps are not sent either. Once a
+    campaign has been launched with a sequence, the sequence's steps cannot be changed.
 
     \b
     Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"

@@ -1,4 +1,4 @@
-"""`fairpost suppress`: addresses that get no mail."""
+"""`fairpost suppress`: addresses that receive no mail."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +32,7 @@ class AddressOrCommand(TyperGroup):
 app = typer.Typer(
     cls=AddressOrCommand,
     no_args_is_help=True,
-    help='List, add and remove addresses that get no mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
+    help='List, add and remove addresses that receive no mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
 )
 
 Address = Annotated[
@@ -148,7 +148,7 @@ def soft_bounces(
 ) -> None:
     """Show or set how many soft bounces suppress an address.
 
-    Counts consecutive e-mails within 30 days that failed because the mailbox was unavailable.
+    Consecutive e-mails that failed within 30 days because the mailbox was unavailable are counted.
 
     \b
     Example: fairpost suppress soft-bounces --max 3
@@ -172,9 +172,7 @@ def import_(
         SuppressionKind, typer.Option(help="Kind to record for lines that do not specify one.")
     ] = SuppressionKind.MANUAL,
     reason: Annotated[str, typer.Option(help="Reason to record for lines that do not specify one.")] = "imported",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip invalid lines and import the others.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import addresses from a CSV file if all are valid.

@@ -53,7 +53,7 @@ class Defaults:
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 # At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at different separators,
-# so this applies after any separator. An apostrophe is doubled, so that reading removes exactly what writing added.
+# so this applies after any separator. An apostrophe is doubled so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")
 
@@ -68,12 +68,12 @@ def as_it_was(cell: str) -> str:
 
 @contextmanager
 def rows_into(out: BinaryIO) -> Iterator[Callable[[tuple[str, ...]], object]]:
-    """Write the header, and yield a function that writes a row."""
+    """Write the header and yield a function that writes a row."""
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
     try:
         write = csv.writer(
             text, lineterminator="\r\n"
-        ).writerow  # as in RFC 4180; a lone \r in a cell is then quoted, too
+        ).writerow  # as in RFC 4180; a lone \r in a cell is then also quoted
         write(COLUMNS)
         yield write
         text.flush()

@@ -52,7 +52,7 @@ def set_(
         str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
     ] = None,
     html: Annotated[
-        str | None, typer.Option(metavar="HTML", help="HTML, in addition to the plain text or instead of it.")
+        str | None, typer.Option(metavar="HTML", help="HTML, in addition to or instead of the plain text.")
     ] = None,
     html_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
@@ -64,9 +64,10 @@ def set_(
     workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Create a template or change parts of one. A new template needs a subject and either text or HTML. Parts that you
-    omit are not changed. A template with an error is not stored. Campaigns that have already been launched keep their
-    content.
+    """Create a template or change parts of one.
+
+    A new template needs a subject, and text, HTML or both. Parts that you omit are not changed. A template with an
+    error is not stored. Campaigns that have already been launched keep their content.
 
     \b
     Write the recipient's fields in braces:

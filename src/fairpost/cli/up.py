@@ -80,7 +80,9 @@ def up(
 ) -> None:
     """Start Fairpost locally, with a demonstration.
 
-    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail from the demonstration is delivered to that inbox. The demonstration starts with a burst of a few seconds. Half an hour of everyday mail follows, so that every page has data to show.
+    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail
+    from the demonstration is delivered to that inbox. The demonstration starts with a burst of a few seconds, followed
+    by half an hour of everyday mail, so every page has data to show.
 
     \b
     Example: fairpost up
@@ -117,7 +119,7 @@ def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
     """Return whether to run the demonstration. By default, it runs only on the embedded database."""
     if asked and not settings.engine:
         raise FairpostError(
-            "The demonstration needs the engine, but FAIRPOST_ENGINE is off. Set it to on, or add --no-demo"
+            "The demonstration requires the engine, but FAIRPOST_ENGINE is off. Set it to on or add --no-demo"
         )
     return settings.database_url is None and settings.engine if asked is None else asked
 

@@ -174,13 +174,16 @@ def throttle(
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="End of the throttle, for example 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=moment, metavar="TIME", help="Time at which the throttle ends, for example 2030-01-31T09:00:00Z."
+        ),
     ] = None,
     workspace: Workspace = "",
 ) -> None:
     """Throttle a workspace or user manually.
 
-    The mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no score shortens it.
+    Mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no
+    score shortens it.
 
     \b
     Example: fairpost user throttle --workspace acme ann --for 4h --reason "a bought list"
@@ -212,12 +215,12 @@ def unthrottle(
     immune_for: Annotated[
         timedelta | None,
         typer.Option(
-            parser=span, metavar="SPAN", help="Time until a score can throttle the sender again. [default: 24h]"
+            parser=span, metavar="SPAN", help="Time before a score can throttle the sender again. [default: 24h]"
         ),
     ] = None,
     workspace: Workspace = "",
 ) -> None:
-    """End a throttle, so that queued mail can be sent.
+    """End a throttle so that queued mail can be sent.
 
     Works for manual and automatic throttles. After that, no score can throttle the sender again for the duration of
     --immune-for.

@@ -154,7 +154,7 @@ def edit(
     description: Description = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change an endpoint's URL or the events it receives.
+    """Change an endpoint's URL or the events that it receives.
 
     \b
     Example: fairpost webhook edit wh_3k9x2m7qa1b2c --type email.bounced
@@ -182,7 +182,7 @@ def edit(
 
 @app.command()
 def pause(webhook: Id, as_json: AsJson = False) -> None:
-    """Pause an endpoint. The endpoint's events are kept and delivered later.
+    """Pause an endpoint. The endpoint's events are kept and will be delivered later.
 
     \b
     Example: fairpost webhook pause wh_3k9x2m7qa1b2c
@@ -233,7 +233,9 @@ def rotate(
     ] = "1d",  # type: ignore[assignment]
     as_json: AsJson = False,
 ) -> None:
-    """Replace an endpoint's secret and show the new one once. Until the overlap ends, requests carry both signatures.
+    """Replace an endpoint's secret and show the new one once.
+
+    Until the overlap ends, requests carry both signatures.
 
     \b
     Example: fairpost webhook rotate wh_3k9x2m7qa1b2c --overlap 2h

@@ -29,7 +29,7 @@ Pools = Annotated[
     typer.Option(
         "--pool",
         metavar="POOL[=FROM,…]",
-        help="Pool to lend, and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains), "
+        help="Pool to lend and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains), "
         "`account` (the account's own address). Repeatable. [default: POOL=proven]",
     ),
 ]
@@ -237,7 +237,7 @@ def suspend(
 ) -> None:
     """Suspend a workspace. Its keys stop working.
 
-    Queued e-mails are still sent. To stop them as well, use: fairpost hold.
+    E-mails that are already queued will still be sent. To stop them as well, use: fairpost hold.
 
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"

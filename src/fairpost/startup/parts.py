@@ -41,8 +41,10 @@ CONNECT_S_MAX = 10.0
 
 
 def embedded(settings: Settings) -> EmbeddedServer:
-    """Returns the embedded server. Raises NotInstalled if the extra `local` is not installed, even if PostgreSQL is
-    installed on the system: a missing URL on a server is a mistake.
+    """Returns the embedded server.
+
+    Raises NotInstalled if the extra `local` is not installed, even if PostgreSQL is installed on the system: a missing
+    URL on a server is a mistake.
     """
     if not is_installed(Extra.LOCAL):
         raise NotInstalled(
