@@ -342,8 +342,8 @@ SETTINGS = tuple(
 class Found:
     """The text of a setting (None if nothing is set), its rule, and its source.
 
-    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is what errors call the
-    setting.
+    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is the setting's name
+    in error messages.
     """
 
     text: str | None

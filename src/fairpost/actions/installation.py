@@ -54,7 +54,7 @@ class ShareAccount:
 
 @action("secrets.rotate", in_one_commit=False)
 async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> Rotation | None:
-    """Rotates the master key. Returns None if there is neither a key nor a password yet.
+    """Rotates the master key. Returns None if there is no key and no password yet.
 
     The passwords and the audit entry are written in one commit; the key file follows.
     """
@@ -111,7 +111,8 @@ async def _drop_month(actor: Actor, request: DropHistory, store: Store) -> Dropp
 
 @action("account.share", in_one_commit=False)
 async def share_account(actor: Actor, request: ShareAccount, store: Store) -> None:
-    """Writes the account's row in each region, committing each row with its audit entry. If interrupted, run it again."""
+    """Writes the account's row in each region, committing each row with its audit entry. If the action is interrupted,
+    run it again."""
 
     async def record(one: Store, slice_: sharing.Slice) -> None:
         subject = f"account {request.plan.name}"

@@ -81,6 +81,6 @@ def _percents(slices: list[str]) -> dict[str, int]:
     for text in slices:
         region, _, percent = text.partition("=")
         if not percent.removesuffix("%").isdecimal() or region in percents:
-            raise FairpostError(f"--slice must be REGION=PERCENT, and can be given only once per region; got {text!r}")
+            raise FairpostError(f"--slice must be REGION=PERCENT and can be given only once per region; got {text!r}")
         percents[region] = int(percent.removesuffix("%"))
     return percents

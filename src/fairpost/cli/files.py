@@ -22,7 +22,7 @@ T = TypeVar("T")
 STANDARD = "-"  # standard input or output, instead of a file
 BAD_LINES_SHOWN = 20
 TOLD_EVERY = 1_000  # lines between progress updates
-TEXT_BYTES_MAX = 4_194_304  # the maximum length of a template, with four bytes per character
+TEXT_BYTES_MAX = 4_194_304  # the maximum length of a template, at four bytes per character
 
 
 class BadLine(Protocol):

@@ -84,7 +84,8 @@ def show_reality(known: Known) -> None:
         zone = known.question.plan.schedule.timezone
         by_now = forecast_by(reality.foretold, known.now)
         typer.echo(
-            f"Forecast at launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
+            f"Forecast at launch: {by_now:,} by now and the last of {reality.foretold.emails:,} on "
+            f"{local(reality.foretold.ends_at, zone)}."
         )
     if known.question.not_counted:
         waiting = f"{known.question.not_counted:,} follow-ups are waiting for accounts that cannot send"

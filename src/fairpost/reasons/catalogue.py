@@ -107,11 +107,11 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The outcome of sending is unknown. Decide whether to send again.", "fairpost email list --state in_doubt"
     ),
     "mail.in_doubt": _state(
-        "The outcome of sending is unknown. An engine resolves this according to each e-mail's policy.",
+        "The outcome of sending is unknown. An engine will resolve this according to each e-mail's policy.",
         "fairpost email list --state in_doubt",
     ),
     "mail.stranded": _state(
-        "Claimed by a worker that has stopped. The next worker takes over.",
+        "Claimed by a worker that has stopped. The next worker will take over.",
         "fairpost email list --state claimed --state sending",
     ),
     "mail.turn": _state("Waiting its turn."),
@@ -136,8 +136,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Account {account} is not allowed to use its server {server}[: {why}].", "fairpost account verify {account}"
     ),
     "account.read_login_refused": _state(
-        "The mailbox of account {account} rejects the login[: {why}]. Late bounces and replies are not detected.[ "
-        "Next attempt: {until}.]",
+        "The mailbox of account {account} rejects the login[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
         "fairpost account verify {account}",
         brief="its mailbox rejects the login[: {why}]",
     ),
@@ -157,7 +156,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.read": _state("The mailbox of account {account} is read regularly[. It was last checked at {looked_at}]."),
     "account.read_soon": _state("The mailbox of account {account} will be read once an engine is running."),
     "account.read_overdue": _state(
-        "The mailbox of account {account} was last read at {read_at}. Bounces and replies that arrived since then are not detected until an engine reads it again.",
+        "The mailbox of account {account} was last read at {read_at}. Bounces and replies that have arrived since then will not be detected until an engine reads the mailbox again.",
         "fairpost account verify {account}",
     ),
     "account.replies_unknown": _state(
@@ -253,7 +252,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "campaign.paused_by_hand": _why("{note}"),
     "campaign.cancelled_by_hand": _why("{note}"),
     "campaign.emails_held": _why(
-        "{count} e-mails have not been sent, because they are in doubt or their prospects are paused"
+        "{count} e-mails have not been sent because they are in doubt or their prospects are paused"
     ),
     "campaign.account_removed": _why("account {account} was removed"),
     "campaign.pool_emptied": _why("pool {pool} no longer has an account"),
@@ -290,14 +289,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "schedule.quota_unknown": _why("today's quota has not been computed yet"),
     "everything.paused_by_hand": _why("{note}"),
     "everything.database_restored": _state(
-        "This database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, then resume.",
+        "This database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, and then resume.",
         "fairpost resume --all",
-        brief="this database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, then resume",
+        brief="this database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, and then resume",
     ),
     "everything.engines_silent": _state(
-        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. Start that engine again, and sending resumes once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, then resume.",
+        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start that engine again, sending will resume once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume.",
         "fairpost resume --all",
-        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. Start that engine again, and sending resumes once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, then resume",
+        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start that engine again, sending will resume once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume",
     ),
     "everything.database_restarted": _why(
         "the database was restarted or failed over. Waiting for these engines to confirm that no data is missing: {engines}"
@@ -336,8 +335,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "forecast.bad_window": _no_forecast("The sending window cannot be used: {problem}."),
     "forecast.bad_quota": _no_forecast("The daily quota cannot be used: {problem}."),
     "forecast.too_long": _no_forecast(
-        "Even after {years} years, only {sent} of {emails} e-mails would have been sent. Add accounts or raise their "
-        "limits."
+        "Even after {years} years, only {sent} of {emails} e-mails would have been sent. Add accounts or raise their limits."
     ),
     "forecast.no_account": _no_forecast("No account is included, so nothing would be sent. Add at least one."),
     "forecast.same_name": _no_forecast("Two accounts have the same name. Use different names."),
@@ -435,8 +433,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
     ),
     "campaign.no_unsubscribe_link": _state(
-        "Campaign {name}'s e-mails have no unsubscribe link, and receivers reject bulk mail without one. "
-        "Set FAIRPOST_PUBLIC_URL to the HTTPS URL of `fairpost api`, here and on the engines."
+        "Campaign {name}'s e-mails have no unsubscribe link, and receivers reject bulk mail without one. Set FAIRPOST_PUBLIC_URL to the HTTPS URL of `fairpost api`, here and on the engines."
     ),
     "campaign.no_footer": _state(
         "No unsubscribe line is added to campaign {name}'s e-mails. Use this only for one-to-one sequences."
@@ -472,9 +469,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.no_steps": _conflict("Sequence {sequence} has no steps.", "fairpost sequence set {sequence} --help"),
     "campaign.missing_fields": _conflict(
-        "{count} recipients lack a field that the templates require: {fields}. Fill in the fields, add a fallback to "
-        "the template, "
-        "or launch without these recipients.",
+        "{count} recipients lack a field that the templates require: {fields}. Fill in the fields, add a fallback to the template, or launch without these recipients.",
         "fairpost campaign launch {name} --workspace {workspace} --skip-incomplete",
     ),
     "campaign.template_exists": _conflict(
@@ -518,8 +513,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost campaign show {name} --workspace {workspace}",
     ),
     "sequence.launched": _conflict(
-        "Sequence {name} was launched with campaign {campaign}, so its steps cannot be changed. Create a sequence "
-        "with a new name.",
+        "Sequence {name} was launched with campaign {campaign}, so its steps cannot be changed. Create a sequence with a new name.",
         "fairpost sequence set --help",
     ),
     # ── workspaces ──
@@ -551,8 +545,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "loan.service_pool": _invalid(
         "pools[{number}]",
-        "must not be {pool}, which sends the service's own e-mails, such as sign-in codes. "
-        "Lend a different pool, or set a separate one for the service (FAIRPOST_SERVICE_POOL)",
+        "must not be {pool}, which sends the service's own e-mails, such as sign-in codes. Lend a different pool, or set a separate one for the service (FAIRPOST_SERVICE_POOL)",
     ),
     # ── keys ──
     "key.unknown": _unknown(
@@ -645,7 +638,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
     "domain.spf_relayed": _state(
-        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes its public address."
+        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes the host's public address."
     ),
     "domain.ptr_good": _state("The servers that send mail from {domain} have names that resolve to their addresses."),
     "domain.ptr_missing": _state(
@@ -718,8 +711,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── logins of applications ──
     "login.unknown": _unknown("Role {login} has no access to any workspace.", "fairpost db logins"),
     "login.no_role": _unknown(
-        "There is no role {login} on this server. Create it first, as a database administrator: "
-        "CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
+        "There is no role {login} on this server. Create it first, as a database administrator: CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
         "fairpost db grant {login}",
     ),
     "login.is_owner": _conflict(

@@ -41,7 +41,7 @@ EVENTS: Mapping[str, Event] = {
     # ── engines and their workers ──
     "engine.started": _info("Ready: engine {engine} sends for {region}."),
     "engine.stopped": _info("Engine {engine} has stopped."),
-    "engine.off": _info("FAIRPOST_ENGINE is off: nothing is sent. Stop with Ctrl-C or SIGTERM."),
+    "engine.off": _info("FAIRPOST_ENGINE is off: nothing will be sent. Stop with Ctrl-C or SIGTERM."),
     "engine.failed": _error("{why}"),
     "engine.found_dead": _warning("Engine {engine} was killed. Its {accounts} accounts were released."),
     "engine.polls": _info(

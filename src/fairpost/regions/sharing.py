@@ -138,13 +138,14 @@ def _require_no_others(name: str, mine: Account, rows: Mapping[str, _Row | None]
             continue
         if row.account.address != mine.address:
             raise FairpostError(
-                f"{region} has a different account named {name}, which sends from {row.account.address}. To remove it there, run: "
+                f"{region} has a different account named {name}, which sends from {row.account.address}. To remove "
+                f"that account, run: "
                 f"FAIRPOST_REGION={region} fairpost account remove {name}"
             )
         if region not in percents:
             raise FairpostError(
-                f"{region} also has account {name}, but gets no slice. Add --slice {region}=PERCENT, or remove "
-                f"it there: FAIRPOST_REGION={region} fairpost account remove {name}"
+                f"{region} also has account {name} but gets no slice. Add --slice {region}=PERCENT, or remove the "
+                f"account there: FAIRPOST_REGION={region} fairpost account remove {name}"
             )
 
 

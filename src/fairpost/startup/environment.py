@@ -131,7 +131,7 @@ def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str,
 def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
     """Returns the known provider of an address, and its initial limits.
 
-    An unknown provider has no limits. Such a server is usually rented or operated for this purpose, and refuses mail
+    An unknown provider has no limits. Such a server is usually rented or operated for this purpose and refuses mail
     when it is overloaded.
     """
     preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])

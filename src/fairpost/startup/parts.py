@@ -125,7 +125,7 @@ def home_database_url(settings: Settings) -> str:
 
 
 async def home_url(settings: Settings, *, is_again: bool = False) -> str:
-    """Returns the URL of the home database, which is then running and has the newest schema.
+    """Returns the URL of the home database. On return, the database is running and has the newest schema.
 
     For `is_again`, see `server_url`.
     """
