@@ -13,7 +13,7 @@ Only the part for applications is installed: import fairpost in your application
 To run the commands, install one of these:
 
   {how_to_install(Extra.SERVER)}  the engine, the HTTP API and its pages, and the commands
-  {how_to_install(Extra.LOCAL)}   all of that, and for development: PostgreSQL, an inbox, a demonstration
+  {how_to_install(Extra.LOCAL)}   all of that, plus PostgreSQL, an inbox and a demonstration for development
 """
 USAGE_ERROR = 2
 

@@ -29,7 +29,7 @@ PASSWORD_BYTES_MAX = 10_000  # some passwords are tokens, which can be long
 class Kind:
     """A kind of setting.
 
-    `read` converts a text to its value, or returns None if it breaks the rule. `show` formats an invalid value for
+    `read` converts text to a value, or returns None if the text breaks the rule. `show` formats an invalid value for
     errors, which must not contain secrets.
     """
 

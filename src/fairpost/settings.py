@@ -29,7 +29,7 @@ NUMBER_MAX = 1_000_000_000
 COUNT_MAX = 2**31 - 1  # the maximum of an `integer` in the database
 USERS_OF_A_WORKSPACE = 100  # so that inventing users does not raise the limit
 FILE_VARIABLE = "FAIRPOST_CONFIG"
-FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
+FILE_BYTES_MAX = 100_000  # with every setting explained, it is a few KB
 DAYS_MAX = 36_500
 
 
@@ -230,7 +230,8 @@ class Settings:
     reply_stops: ReplyStops = setting(
         kinds.one_of(ReplyStops),
         "person",
-        "Who gets no further steps of a campaign after a reply: only the person who replied, or everyone at the company's domain. With `company`, domains of public mailbox providers are excluded.",
+        "Who stops receiving a campaign after a reply: only the person who replied, or everyone at the "
+        "company's domain. With `company`, domains of public mailbox providers are excluded.",
     )
     engine: bool = setting(
         kinds.ON_OFF,
@@ -341,8 +342,8 @@ SETTINGS = tuple(
 class Found:
     """The text of a setting (None if nothing is set), its rule, and its source.
 
-    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is what errors call the
-    setting.
+    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is the setting's name
+    in error messages.
     """
 
     text: str | None
@@ -388,7 +389,7 @@ def find(setting: Setting, environ: Mapping[str, str], file: SettingsFile) -> Fo
 
 
 def misspelt_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Returns variables that are not settings but look like one, with the setting that was probably meant."""
+    """Returns variables that are not settings but look like them, each with the setting that was probably meant."""
     known = {name for setting in SETTINGS for name in (setting.variable, *setting.also)} | {FILE_VARIABLE}
     unknown = sorted(name for name in environ if name.startswith("FAIRPOST_") and name not in known)
     near = {name: get_close_matches(name, known, n=1, cutoff=0.9) for name in unknown}
@@ -466,13 +467,13 @@ def _toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
         if len(content) > FILE_BYTES_MAX:
-            raise SettingsError(f"{path} has more than {FILE_BYTES_MAX} bytes, too many for a settings file")
+            raise SettingsError(f"{path} is larger than {FILE_BYTES_MAX} bytes, the maximum for a settings file")
         return tomllib.loads(content.decode(), parse_float=str)  # numbers are kept as written
     except OSError as error:
         raise SettingsError(f"{FILE_VARIABLE} is set to {path}, which cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"{path} is not TOML: it is not in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # also for endless numbers and deep nesting
+        raise SettingsError(f"{path} is not TOML: it is not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:  # also raised for endless numbers and deep nesting
         raise SettingsError(f"{path} is not TOML: {error}") from None
 
 
@@ -510,6 +511,6 @@ def _kind(value: object) -> str:
         case list():
             return "a list that contains something other than numbers and strings without commas"
         case int():
-            return "a number larger than 64 bits"
+            return "a number that does not fit in 64 bits"
         case _:
             return "a date or time"

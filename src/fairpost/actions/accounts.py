@@ -140,7 +140,7 @@ async def change(actor: Actor, request: ChangeAccount, store: Store) -> None:
 
 @action("account.pause")
 async def pause(actor: Actor, request: PauseAccount, store: Store) -> None:
-    """Pauses an account, which starts no more e-mails until it is resumed."""
+    """Pauses an account. The account starts no more sends until it is resumed."""
     if request.until is not None and request.until <= await store.now():
         raise Refusal("pause.end_in_past", until=request.until)
     until = request.until.isoformat() if request.until else None

@@ -96,7 +96,7 @@ class CampaignMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """A launched campaign that is not planned yet; see `plan`.
+    """A launched campaign that has not been planned yet; see `plan`.
 
     `already` is the number of e-mails that it already has, or None to read that number when planning starts.
     """
@@ -339,7 +339,7 @@ async def retry(actor: Actor, request: Retry, store: Store) -> Retried:
 
 @action("campaign.stop")
 async def stop(actor: Actor, request: StopRecipient, store: Store) -> RecipientStopped:
-    """Stops a campaign for one recipient, permanently."""
+    """Permanently stops a campaign for one recipient."""
     campaign = await _campaign(store, request)
     try:
         prospect = await known_by(store, campaign.workspace, request.address)
@@ -363,7 +363,7 @@ async def _is_tenant(actor: Actor, campaign: Campaign, store: Store) -> bool:
 
 
 async def _require_known(store: Store, request: PutDraft) -> None:
-    """Checks that the draft's lists exist, and its sequence or templates."""
+    """Checks that the draft's lists and its sequence or templates exist."""
     workspace, draft = request.draft.workspace, request.draft
     known = await campaigns.known_lists(store, workspace, draft.lists)
     for number, name in enumerate(draft.lists):

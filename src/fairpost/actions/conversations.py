@@ -1,4 +1,4 @@
-"""Actions on conversations with people: label a conversation, or send an answer in it."""
+"""Actions on conversations with people: label a conversation or send an answer in it."""
 
 import json
 from collections.abc import Mapping

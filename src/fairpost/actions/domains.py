@@ -130,8 +130,8 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
 
 
 async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
-    """Returns the domain's keys. If none of them signs, also returns the nearest parent domain's keys that sign its
-    mail.
+    """Returns the domain's keys. If none of them signs mail, also returns the nearest parent domain's keys that sign
+    its mail.
     """
     known = await dkim.keys_of(store, workspace)
     signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}
@@ -256,7 +256,7 @@ async def remove(actor: Actor, request: NamedDomain, store: Store) -> Domain:
 
 
 async def _claimed(request: NamedDomain, store: Store) -> tuple[Domain, bool]:
-    """Returns the claimed domain, and whether it is new."""
+    """Returns the claimed domain and whether it is new."""
     name = _name(request)
     if await workspaces.find_workspace(store, request.workspace) is None:
         raise Refusal("workspace.unknown", name=request.workspace)

@@ -13,7 +13,7 @@ from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
 
-NOT_OWN = "FP004"  # the database's error code for an e-mail of another workspace
+NOT_OWN = "FP004"  # the database's error code for an e-mail that belongs to another workspace
 RETRIED_AT_ONCE = 500
 
 DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
@@ -87,7 +87,7 @@ async def retry(actor: Actor, request: RetryEmail, store: Store) -> EmailMoved:
 
 @action("email.resolve")
 async def resolve(actor: Actor, request: ResolveEmail, store: Store) -> EmailMoved:
-    """Resolves an e-mail in doubt. A repeated request succeeds without changing anything."""
+    """Resolves an e-mail in doubt. A repeated request succeeds but changes nothing."""
     email = await _email(store, request.id)
     state = await store.resolve(email.id, request.decision, by="operator" if actor.is_operator else actor.who)
     if state is None:

@@ -22,7 +22,7 @@ from fairpost.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateSecrets:
-    """A request to rotate the master key. `drop_unreadable` drops the passwords that no key can open."""
+    """A request to rotate the master key. `drop_unreadable` drops the passwords that no key can decrypt."""
 
     vault: Vault
     drop_unreadable: bool = False
@@ -54,7 +54,7 @@ class ShareAccount:
 
 @action("secrets.rotate", in_one_commit=False)
 async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> Rotation | None:
-    """Rotates the master key. Returns None if there is neither a key nor a password yet.
+    """Rotates the master key. Returns None if there is no key and no password yet.
 
     The passwords and the audit entry are written in one commit; the key file follows.
     """
@@ -89,7 +89,7 @@ class _Recorded:
 async def drop_history(actor: Actor, request: DropHistory, store: Store) -> HistoryDropped:
     """Drops history month by month, committing each month with its audit entry.
 
-    If a month cannot be dropped now, the months before it stay dropped.
+    If a month cannot be dropped now, the months before it remain dropped.
     """
     dropped: list[DroppedMonth] = []
     try:
@@ -111,7 +111,8 @@ async def _drop_month(actor: Actor, request: DropHistory, store: Store) -> Dropp
 
 @action("account.share", in_one_commit=False)
 async def share_account(actor: Actor, request: ShareAccount, store: Store) -> None:
-    """Writes the account's row in each region, committing each row with its audit entry. If interrupted, run it again."""
+    """Writes the account's row in each region, committing each row with its audit entry. If the action is interrupted,
+    run it again."""
 
     async def record(one: Store, slice_: sharing.Slice) -> None:
         subject = f"account {request.plan.name}"

@@ -45,7 +45,7 @@ class KeyAdded:
 
 @action("key.add")
 async def add(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Adds a key. The key cannot have more scopes than its creator, or a higher rate than its workspace."""
+    """Adds a key. The key cannot have more scopes than its creator or a higher rate limit than its workspace."""
     now, scopes = await store.now(), sorted(set(request.scopes))
     workspace = await workspaces.find_workspace(store, request.workspace)
     if workspace is None:

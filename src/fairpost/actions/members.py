@@ -82,7 +82,7 @@ class Lowered:
 
 
 async def _invite(actor: Actor, request: Invite, store: Store) -> Offered:
-    """Creates a link to choose a password. It replaces the previous link."""
+    """Creates a link for choosing a password. The link replaces the previous one."""
     if request.must_be_registered and request.workspace is not None:
         await _require_registered(store, request.workspace)
     await _require_room(actor, store, request.workspace, request.address, request.mail)
@@ -104,7 +104,7 @@ async def _invite(actor: Actor, request: Invite, store: Store) -> Offered:
 
 
 async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
-    """Creates a link to choose a new password."""
+    """Creates a link for choosing a new password."""
     person = await person_of(store, request)
     await _require_room(actor, store, request.workspace, person.address, request.mail)
     offered = _accepted(await membership.offer_reset(store, person.id, mail=request.mail), request)
@@ -130,7 +130,7 @@ reset_admin = action("admin.reset")(_reset)
 
 @action("member.role")
 async def change_role(actor: Actor, request: ChangeRole, store: Store) -> Lowered:
-    """Changes a role. All sessions end, so that the old permissions no longer apply."""
+    """Changes a role. All sessions end, so the old permissions no longer apply."""
 
     async def change(person: Person) -> Person | people.Refused:
         return await membership.change_role(store, person.id, request.role)

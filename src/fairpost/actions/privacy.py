@@ -28,7 +28,8 @@ class Erase:
 async def erase(actor: Actor, request: Erase, store: Store) -> Erasure:
     """Erases a person's data.
 
-    The audit entry is part of the first commit and contains a hash of the address. If interrupted, run it again.
+    The audit entry is part of the first commit and contains a hash of the address. If the action is interrupted, run it
+    again.
     """
     address = await store.parse_address(request.address)
     if address is None:

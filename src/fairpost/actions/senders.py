@@ -115,7 +115,7 @@ class SetUser:
 
 @action("pause")
 async def pause(actor: Actor, request: Pause, store: Store) -> Paused:
-    """Pauses all sending. Once this is committed, no e-mail is started on any machine."""
+    """Pauses all sending. Once this is committed, no machine starts another send."""
     _require_future(request.until, await store.now())
     was_paused = await pauses.pause_everything(store, reason=request.reason, by=actor.who, until=request.until)
     await actor.record(store, "pause", EVERYTHING, workspace=None, reason=request.reason, until=request.until)

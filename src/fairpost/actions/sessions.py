@@ -1,7 +1,7 @@
 """Actions on your own sign-in: use a link, choose or change a password, end a session. Sessions of other people can
 also be ended.
 
-Signing in is handled in auth/, where a refusal is a return value, so that the count of attempts is committed.
+Signing in is handled in auth/, where a refusal is a return value, so the attempt count is committed.
 """
 
 from dataclasses import dataclass, field

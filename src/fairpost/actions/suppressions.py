@@ -31,7 +31,8 @@ class RemoveSuppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSuppressions:
-    """A request to import a list. `lines` is only iterated once. `kind` and `reason` apply to lines that have none."""
+    """A request to import a list. `lines` is only iterated once. `kind` and `reason` apply to lines that do not specify
+    one."""
 
     lines: Iterable[Entry | BadLine]
     kind: SuppressionKind
@@ -101,7 +102,7 @@ async def import_(actor: Actor, request: ImportSuppressions, store: Store) -> Im
 
 @action("suppression.soft_bounces")
 async def set_soft_bounces(actor: Actor, request: SetSoftBounces, store: Store) -> int:
-    """Sets the limit for all workspaces, and returns it."""
+    """Sets the limit for all workspaces and returns it."""
     if await suppressions.set_soft_bounces_max(store, request.most):
         await actor.record(store, "suppression.soft_bounces", "soft bounces", workspace=None, max=request.most)
     return await suppressions.soft_bounces_max(store)

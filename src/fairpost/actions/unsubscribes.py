@@ -1,5 +1,5 @@
-"""Actions of people who got campaign mail: unsubscribe through the link in it, or undo this. A repeated request changes
-nothing.
+"""Actions by people who received campaign mail: unsubscribe through the link in it, or undo this. A repeated request
+changes nothing.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""The command line, with one file per group of commands, listed in commands.py. This module prints errors.
+"""The command line: one file per command group, listed in commands.py. This module prints errors.
 
-Large modules are imported only when a command runs, so that `fairpost --help` is fast.
+Large modules are imported only when a command runs, so `fairpost --help` is fast.
 """
 
 import io
@@ -58,7 +58,7 @@ def _in_full(error: FairpostError) -> str:
 
 
 def _in_plain_words(error: Exception) -> FairpostError | None:
-    """Convert a database driver's error to a user-facing one. Return None if the error is a bug."""
+    """Convert a database driver's error into a user-facing one. Return None if the error is a bug."""
     if "asyncpg" not in sys.modules:
         return None
     from fairpost.store.trouble import trouble_of
@@ -74,7 +74,7 @@ app = typer.Typer(
     epilog="New here? Run: fairpost up",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help is displayed quickly, and can be searched and copied
+    rich_markup_mode=None,  # plain help displays quickly and can be searched and copied
 )
 
 

@@ -1,4 +1,4 @@
-"""Output of `fairpost simulate abuse`: rates, and a line for each kind of sender, for both ways of scoring."""
+"""Output of `fairpost simulate abuse`: rates, plus a line for each kind of sender, for both scoring methods."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ WORDS = {
     "precision": "share of abusers among throttled senders",
     "detect_s_p50": "time to detect, median",
     "detect_s_p90": "time to detect, 90th percentile",
-    "scored": "times a sender was scored",
+    "scored": "number of times senders were scored",
 }
 
 
@@ -23,7 +23,7 @@ def show(figures: Mapping[Way, AbuseFigures]) -> None:
     ours = figures[Way.EVENTS].kinds
     for title, is_abuse in (("honest senders: throttled", False), ("abusers: throttled", True)):
         kinds = [name for name, each in ours.items() if each.is_abuse is is_abuse]
-        more = ", time to detect (median, 90th percentile), e-mails sent until then" if is_abuse else ""
+        more = ", time to detect (median, 90th percentile), e-mails sent before detection" if is_abuse else ""
         print_table(
             ["senders", ">e-mails", *(f">{way.value}" for way in figures)],
             (

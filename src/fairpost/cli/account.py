@@ -41,7 +41,7 @@ Name = Annotated[
     ),
 ]
 KNOWN_BY_MAX = 8
-DisplayName = Annotated[str | None, typer.Option(help="Display name in the From header. Use '' for no name.")]
+DisplayName = Annotated[str | None, typer.Option(help="Display name for the From header. Use '' for no name.")]
 
 
 @app.command()
@@ -65,8 +65,8 @@ def add(
 ) -> None:
     """Add a sender account.
 
-    An account without a server cannot send. This command does not connect to the server. To test the server, run: fairpost account verify NAME.
-    The account starts with its provider's limits. Each limit that you set replaces one of them.
+    An account without a server cannot send. This command does not connect to the server; to test it, run: fairpost
+    account verify NAME. The account starts with its provider's limits. Each limit that you set overrides one of them.
 
     \b
     Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
@@ -100,7 +100,8 @@ def _note_dev_account(settings: Settings, *, name: str, pool: str) -> None:
         return
     if any(each.name == NAME for each in with_store(lambda store: store.accounts(), settings=settings)):
         note(
-            f"Account {NAME} also serves pool {POOL}, and delivers only to the development inbox. To send all of the pool's mail for real, run: fairpost account remove {NAME}"
+            f"Account {NAME} also serves pool {POOL} but delivers only to the development inbox. To send all of the "
+            f"pool's mail for real, run: fairpost account remove {NAME}"
         )
 
 
@@ -148,7 +149,8 @@ def set_(
     typer.echo(f"changed {name}{then}")
     if is_kept and (from_ is not None or display_name is not None or given or has_batch):
         typer.echo(
-            "This account is defined by the environment. The next engine that starts will set it from FAIRPOST_SMTP_… again"
+            "This account is defined by environment variables. "
+            "The next engine that starts will set it from FAIRPOST_SMTP_… again"
         )
 
 
@@ -175,7 +177,7 @@ def list_(
 
 @app.command()
 def providers(as_json: AsJson = False) -> None:
-    """List providers with known limits.
+    """List providers whose limits are known.
 
     To add or change providers, edit providers.toml in FAIRPOST_HOME.
 
@@ -227,9 +229,10 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def verify(name: Name, as_json: AsJson = False) -> None:
-    """Test an account's server and mailbox, without sending mail.
+    """Test an account's server and mailbox without sending mail.
 
-    Tests the connection, TLS and the login. If the account reads its mailbox, reading is tested too. If a step fails, the command prints what to do next and exits with code 1.
+    Tests the connection, TLS and login. If the account reads its mailbox, reading is tested too. If a step fails, the
+    command prints what to do next and exits with code 1.
 
     \b
     Example: fairpost account verify sales
@@ -241,14 +244,14 @@ def verify(name: Name, as_json: AsJson = False) -> None:
         print_json({"name": name, "ok": then is None, "steps": verification_facts(tried), "then": then})
     else:
         print_verification(tried)
-        typer.echo(f"{name} can log in and send" if then is None else then)
+        typer.echo(f"{name} can log in and send mail" if then is None else then)
     if then is not None:
         raise typer.Exit(1)
 
 
 @app.command()
 def pause(name: Name, reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status`.")]) -> None:
-    """Pause an account. A send in progress finishes.
+    """Pause an account. Any send already in progress will finish.
 
     \b
     Example: fairpost account pause sales --reason "new password on Monday"
@@ -268,7 +271,7 @@ def resume(
 ) -> None:
     """Resume a paused or suspended account.
 
-    A suspended account is tested first. It stays suspended if the server still refuses it.
+    A suspended account is tested first and remains suspended if the server still refuses it.
 
     \b
     Example: fairpost account resume sales
@@ -279,11 +282,11 @@ def resume(
         tried, then = _try(account, settings)
         print_verification(tried)
         if then is not None:
-            raise FairpostError(f'Account "{name}" stays suspended, because its server still does not work. {then}')
+            raise FairpostError(f'Account "{name}" remains suspended because its server still does not work. {then}')
     blocked = with_store(lambda store: _resume(store, name), settings=settings)
     typer.echo(f"{name} is active")
     if blocked:
-        typer.echo(f"{blocked} workspaces are still blocked on this account: fairpost account show {name}")
+        typer.echo(f"{blocked} workspaces are still blocked from using this account: fairpost account show {name}")
 
 
 @app.command()
@@ -293,7 +296,7 @@ def remove(
 ) -> None:
     """Remove an account and its password. The account's history is kept.
 
-    An account with claimed e-mails, or with e-mails that only it may send, cannot be removed.
+    You cannot remove an account that has claimed e-mails or e-mails that no other account may send.
 
     \b
     Example: fairpost account remove sales --yes
@@ -338,7 +341,7 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
 
 
 async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
-    """Read the facts about a workspace's accounts, or about all accounts.
+    """Read the facts about one workspace's accounts or all accounts.
 
     Waiting mail is counted across all workspaces, because a pool can be lent to several workspaces.
     """
@@ -391,7 +394,7 @@ async def _change(
     address: str | None,
     given: "Given | None",
 ) -> bool:
-    """Change an account. Return whether engines set it from their environment."""
+    """Change an account. Return whether engines set it from environment variables."""
     from fairpost.startup.environment import is_of_environment
     from fairpost.transports.registry import write_transport
 
@@ -443,7 +446,7 @@ async def _parsed(store: "Store", address: str) -> str:
 
 
 async def _resume(store: "Store", name: str) -> int:
-    """Resume an account. Return the number of workspaces that are blocked on the account."""
+    """Resume an account. Return the number of workspaces that are blocked from using the account."""
     from fairpost.actions import accounts as actions
     from fairpost.store.blocks import read_blocks
 
@@ -474,7 +477,7 @@ async def _require_workspace(store: "Store", name: str) -> None:
 
 
 def _pool_of(name: str, pool: str) -> str:
-    """Return the full name of a pool of the same workspace. The prefix in `pool` is optional."""
+    """Return the full name of a pool in the same workspace. The prefix in `pool` is optional."""
     workspace, slash, _ = name.partition("/")
     return f"{workspace}/{pool.removeprefix(f'{workspace}/')}" if slash else pool
 

@@ -1,4 +1,4 @@
-"""Workspaces blocked on an account, for `fairpost account show` and `fairpost account unblock`."""
+"""Workspaces blocked from using an account, for `fairpost account show` and `fairpost account unblock`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +40,7 @@ def print_blocks(blocks: "Sequence[Block]", now: "datetime") -> None:
             (b.workspace, when(b.since, now), when(b.until, now) or "unblocked", brief(reason_of(b.fault)))
             for b in blocks
         ]
-        print_table(("workspace", "blocked since", "until", "because"), rows, title="Blocked on this account")
+        print_table(("workspace", "blocked since", "until", "because"), rows, title="Blocked from using this account")
 
 
 def unblock(
@@ -48,9 +48,9 @@ def unblock(
     workspace: Annotated[str | None, typer.Option(help="Unblock this workspace.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Unblock all workspaces.")] = False,
 ) -> None:
-    """Unblock a workspace on an account.
+    """Let a blocked workspace use an account again.
 
-    Earlier bounces and refusals no longer count.
+    Its earlier bounces and refusals no longer count.
 
     \b
     Example: fairpost account unblock sales --workspace acme
@@ -58,10 +58,10 @@ def unblock(
     from fairpost.actions import accounts as actions
 
     if (workspace is None) != all_:
-        raise typer.BadParameter("give either --workspace or --all")
+        raise typer.BadParameter("specify either --workspace or --all")
     ended = act(actions.unblock, actions.Unblock(name=name, workspace=workspace))
     if not ended:
         who = f"Workspace {workspace} is not blocked" if workspace else "No workspace is blocked"
-        raise NotFound(f"{who} on account {name}. See: fairpost account show {name}")
+        raise NotFound(f"{who} from using account {name}. See: fairpost account show {name}")
     for each in ended:
         typer.echo(f"unblocked {each} on {name}")

@@ -27,15 +27,17 @@ def share(
     ] = False,
     old_current_limits: Annotated[
         bool, typer.Option("--anew", hidden=True)
-    ] = False,  # the earlier name of --current-limits
+    ] = False,  # the former name of --current-limits
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Share an account and its limits among several regions.
+    """Share an account and its limits across several regions.
 
-    Stores the account in each region, with its password encrypted separately. After you change the account, run this command again. In each region, one worker at a time uses the account. Workers in different regions can use it at the same time.
+    Stores the account in each region, and encrypts its password separately for each one. After you change the account,
+    run this command again. In each region, one worker at a time uses the account. Workers in different regions can use
+    it at the same time.
 
     \b
     Example: fairpost account share sales --slice eu=60 --slice us=40
@@ -79,6 +81,6 @@ def _percents(slices: list[str]) -> dict[str, int]:
     for text in slices:
         region, _, percent = text.partition("=")
         if not percent.removesuffix("%").isdecimal() or region in percents:
-            raise FairpostError(f"--slice must be REGION=PERCENT, and can be given only once per region; got {text!r}")
+            raise FairpostError(f"--slice must be REGION=PERCENT and can be given only once per region; got {text!r}")
         percents[region] = int(percent.removesuffix("%"))
     return percents

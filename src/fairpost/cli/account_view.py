@@ -140,14 +140,18 @@ def _rest_in_words(rest: "Rest | None", now: "datetime") -> str | None:
 def _patience_in_words(patience: "Patience | None", now: "datetime") -> str | None:
     if patience is None:
         return None
-    return f"fails if the account stays suspended: urgent {when(patience.urgent, now)}, bulk {when(patience.bulk, now)}"
+    return f"will fail if the account remains suspended: urgent {when(patience.urgent, now)}, bulk {when(patience.bulk, now)}"
 
 
 def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
-    """Return the server without its password, which is omitted even in sealed form."""
+    """Return the server without its password. Even the sealed password is omitted."""
     if server is None:
         return None
     return kind_of(server).facts(server) if isinstance(server, ServerSettings) else {"kind": server.kind}
+
+
+def _used(count: int, most: int | None) -> str:
+    return f"{count} of {most}" if most else f"{count} (no limit)"
 
 
 def _origin(server: TransportSettings | None) -> str | None:
@@ -157,7 +161,7 @@ def _origin(server: TransportSettings | None) -> str | None:
 def _origin_in_words(server: TransportSettings | None) -> str | None:
     if _origin(server) is None:
         return None
-    return "the environment: engines keep the server, password, address and name in sync with FAIRPOST_SMTP_…"
+    return "environment variables: engines keep the server, password, address and name in sync with FAIRPOST_SMTP_…"
 
 
 def _server_in_short(server: TransportSettings | None) -> str:
@@ -207,8 +211,8 @@ def print_account(post: "AccountRuntime", facts: "Facts") -> None:
             ("provider", account.provider),
             ("limits", limits.in_one_line()),
             *((each.name.replace("_", " "), words) for each, words in limits.in_words() if not each.short),
-            ("this hour", f"{hour} of {limits.hourly_max or 'any number'}"),
-            ("this day", f"{day} of {day_max(post.account, now) or 'any number'}"),
+            ("this hour", _used(hour, limits.hourly_max)),
+            ("this day", _used(day, day_max(post.account, now))),
             ("errors today", day_errors(post.account, now)),
             ("last used", when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never"),
             ("sent", post.sent_total),

@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 
 MISTAKES_SHOWN = 20
-Fields = Mapping[str, str]  # options for fields of a request; for all other fields, the option is named like the field
+Fields = Mapping[str, str]  # options whose names differ from those of their request fields
 AS_OPTIONS: Fields = {}
 
 
 def act(action: "Action[R, T]", request: R, *, settings: "Settings | None" = None, fields: Fields = AS_OPTIONS) -> T:
-    """Act on the configured database as the user of this machine. Raises FairpostError for a refusal."""
+    """Run the action on the configured database as this machine's user. Raises FairpostError for a refusal."""
     from fairpost.cli.session import with_store
 
     return with_store(lambda store: act_on(store, action, request, fields=fields), settings=settings)
 
 
 def act_at_home(action: "Action[R, T]", request: R, *, fields: Fields = AS_OPTIONS) -> T:
-    """Act on the home database, whichever region is selected."""
+    """Run the action on the home database, regardless of the selected region."""
     from fairpost.cli.session import with_home_store
 
     return with_home_store(lambda home: act_on(home, action, request, fields=fields))
@@ -79,7 +79,7 @@ def in_words(reason: Reason, fields: Fields = AS_OPTIONS) -> str:
 
 
 def _mistakes(reason: Reason) -> list[str]:
-    """Return the first mistakes, indented below the sentence, and the number of further ones."""
+    """Return the first mistakes, indented below the sentence, and the number of those not shown."""
     from fairpost.reasons.rendering import mistake_in_words, mistakes
 
     lacking = cast("list[dict[str, Any]]", reason.params.get("first", []))

@@ -19,9 +19,9 @@ Send = Annotated[bool, typer.Option("--send", help="Also send the link by e-mail
 
 @app.command()
 def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJson = False) -> None:
-    """Invite an admin, and print a one-time link.
+    """Invite an admin and print a one-time link.
 
-    The link is valid for 48 hours and replaces an earlier one. The person who opens it chooses a password.
+    The link is valid for 48 hours and replaces any earlier one. The person who opens it chooses a password.
 
     \b
     Example: fairpost admin invite ann@example.com --name "Ann Lee"
@@ -44,7 +44,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def code(address: Address, as_json: AsJson = False) -> None:
-    """Print a sign-in code. Use it if the e-mail with the code does not arrive.
+    """Print a sign-in code. Use this command if the e-mail with the code does not arrive.
 
     First, enter the password in the browser. The code is valid for this admin's latest sign-in.
 
@@ -73,7 +73,7 @@ def link(address: Address, as_json: AsJson = False) -> None:
 def reset(address: Address, as_json: AsJson = False) -> None:
     """Print a one-time link for choosing a new password.
 
-    The link is valid for an hour. Choosing a password ends all sessions.
+    The link is valid for an hour. Choosing a new password ends all sessions.
 
     \b
     Example: fairpost admin reset ann@example.com
@@ -85,7 +85,8 @@ def reset(address: Address, as_json: AsJson = False) -> None:
 def disable(address: Address) -> None:
     """Disable an admin immediately.
 
-    Ends all sessions, unfinished sign-ins and links. The last admin who can sign in cannot be disabled.
+    Ends all sessions and unfinished sign-ins, and invalidates all links. The last admin who can sign in cannot be
+    disabled.
 
     \b
     Example: fairpost admin disable ann@example.com
@@ -109,7 +110,7 @@ def sessions(
     revoke: Revoke = False,
     as_json: AsJson = False,
 ) -> None:
-    """List an admin's sessions, or end them all.
+    """List an admin's sessions or end them all.
 
     \b
     Example: fairpost admin sessions ann@example.com --revoke

@@ -18,7 +18,8 @@ def api(
 ) -> None:
     """Serve the HTTP API and the web pages.
 
-    Clients need a workspace (`fairpost workspace add`) and a key (`fairpost key add`). On SIGHUP, the service replaces its processes one by one without dropping requests. Put a TLS proxy in front of the service.
+    Clients need a workspace (`fairpost workspace add`) and a key (`fairpost key add`). On SIGHUP, the service restarts
+    its processes one at a time without dropping requests. Put a TLS proxy in front of the service.
 
     \b
     Example: fairpost api --listen 127.0.0.1:8080 --processes 2

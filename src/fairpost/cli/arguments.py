@@ -56,12 +56,12 @@ def tag_values(written: Sequence[str] | None) -> dict[str, str] | None:
         return tags_of(written) if written else None
     except ValueError:
         raise typer.BadParameter(
-            "--tag must be NAME=VALUE, for example order=7, and can be given only once per name"
+            "--tag must be NAME=VALUE, for example order=7; each name can be given only once"
         ) from None
 
 
 def limit(text: str) -> int:
-    """Parse a limit. 0 means no limit, because no real limit is 0."""
+    """Parse a limit. 0 stands for no limit, because a real limit is never 0."""
     if text == "none":
         return 0
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= LIMIT_MAX:

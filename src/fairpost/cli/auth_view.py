@@ -46,7 +46,7 @@ def with_person(workspace: str | None, address: str, work: "Callable[[Store, Per
 
 
 def _region(workspace: str | None) -> str:
-    """Return the name of the region in links."""
+    """Return the region's name for use in links."""
     settings = read_settings()
     return settings.region_name if workspace is not None and settings.regions is not None else ""
 
@@ -66,7 +66,7 @@ def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
 
 
 def show_sessions(workspace: str | None, address: str, *, revoke: bool, as_json: bool) -> None:
-    """List valid sessions, or end them."""
+    """List valid sessions or end them."""
     from fairpost.actions.members import NamedPerson
     from fairpost.actions.sessions import sign_out_admin, sign_out_member
     from fairpost.auth.sessions import sessions_of

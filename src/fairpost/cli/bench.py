@@ -98,7 +98,7 @@ MEANING: dict[str, str] = {
     "pickup_loaded_ms_p99": "the same, 99th percentile (target: 300 ms)",
     "listen_ms_p50": "for comparison: from a bare INSERT with NOTIFY to the notification",
     "webhooks_per_s": "webhooks per second to one endpoint: read, signed, posted, logged, committed (target: 2,000/s)",
-    "cpu_us_per_webhook": "CPU of all processes per webhook, in µs",
+    "cpu_us_per_webhook": "CPU time of all processes per webhook, in µs",
     "worker_private_mb": "private memory of an idle worker process (target: 15 MB)",
     "packed_account_kb": "memory of one idle account in a process with 1,000 (target: 200 KB)",
     "bare_python_mb": "for comparison: a separate Python process with the same imports",
@@ -204,7 +204,7 @@ def claim(as_json: AsJson = False) -> None:
 
 @app.command()
 def fairness(as_json: AsJson = False) -> None:
-    """Measure the reading of fairness figures, and throttling.
+    """Measure how fast fairness figures are read and senders are throttled.
 
     Takes several minutes.
 
@@ -267,7 +267,8 @@ def plans(
 ) -> None:
     """Measure sending with and without planner statistics.
 
-    Also measures sending right after a bulk insert and during a long transaction. Prints sending rates and CPU use relative to other cases of the same run.
+    Also measures sending right after a bulk insert and during a long transaction. Prints sending rates and CPU use
+    relative to other cases in the same run.
 
     Example: fairpost bench plans --held 600 --json
     """

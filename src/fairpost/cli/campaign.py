@@ -1,4 +1,4 @@
-"""`fairpost campaign`: write, launch, pause and watch campaigns."""
+"""`fairpost campaign`: create, launch, pause and watch campaigns."""
 
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(no_args_is_help=True, help="Write, launch, pause and watch campaigns.")
+app = typer.Typer(no_args_is_help=True, help="Create, launch, pause and watch campaigns.")
 
 
 # ── create and change ─────────────────────────────────────────────────────────────────────────────────────
@@ -38,16 +38,16 @@ def new(
     ],
     list_: Annotated[list[str], typer.Option("--list", metavar="LIST", help="Recipient list. Repeatable.")],
     template: Annotated[
-        str | None, typer.Option(metavar="TEMPLATE", help="Template of a campaign with one e-mail.")
+        str | None, typer.Option(metavar="TEMPLATE", help="Template for a campaign with one e-mail.")
     ] = None,
     sequence: Annotated[
-        str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates, instead of one template.")
+        str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates to use instead of a single template.")
     ] = None,
     pool: Annotated[
         str, typer.Option(metavar="POOL", help="Pool whose accounts take turns sending the campaign.")
     ] = "default",
     account: Annotated[
-        str | None, typer.Option(metavar="ACCOUNT", help="Send from this account only, instead of a pool.")
+        str | None, typer.Option(metavar="ACCOUNT", help="Send only from this account instead of from a pool.")
     ] = None,
     gap: Annotated[
         str | None,
@@ -66,7 +66,9 @@ def new(
     ] = False,
     no_footer: Annotated[
         bool,
-        typer.Option("--no-footer", help="Do not add an unsubscribe line. Use this only for one-to-one sequences."),
+        typer.Option(
+            "--no-footer", help="Do not add an unsubscribe line. Use this option only for one-to-one sequences."
+        ),
     ] = False,
     user: Annotated[str, typer.Option(help="User on whose behalf the campaign is sent.")] = "",
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example newsletter.")] = None,
@@ -91,7 +93,7 @@ def new(
     require_name("CAMPAIGN", name)
     _require_names(pool=pool, user=user)
     if (template is None) == (sequence is None):
-        raise typer.BadParameter("give either --template or --sequence")
+        raise typer.BadParameter("specify either --template or --sequence")
     pause = _gap(gap) if gap is not None else (HUMAN_GAP if sequence else None)
     where = workspace or read_settings().workspace
 
@@ -127,7 +129,7 @@ def apply(
     launch_: Annotated[bool, typer.Option("--launch", help="Also launch the campaign if it is a draft.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create or change a campaign from a file, and show the changes.
+    """Create or change a campaign from a file and show the changes.
 
     Applying the same file again changes nothing. You can keep the file in version control.
 
@@ -153,8 +155,8 @@ def apply(
         return
     for line in in_lines(done.changes):
         typer.echo(plain(line))
-    verb = "would change" if dry_run else "changed"
-    typer.echo(f"{verb} {count(len(done.changes), 'thing')}" if done.changes else "nothing to change")
+    verb = "would make" if dry_run else "made"
+    typer.echo(f"{verb} {count(len(done.changes), 'change')}" if done.changes else "nothing to change")
     if result is not None:
         _tell_scheduled(result)
     elif done.campaign is not None and not dry_run and done.campaign.state == "draft":
@@ -181,7 +183,7 @@ def export(name: Name, workspace: Workspace = None) -> None:
 def remove(name: Name, workspace: Workspace = None) -> None:
     """Remove a draft.
 
-    A launched campaign stays in history. To end it, run: fairpost campaign cancel.
+    A launched campaign remains in history. To end one, run: fairpost campaign cancel.
 
     \b
     Example: fairpost campaign remove spring
@@ -206,7 +208,8 @@ def launch(
 ) -> None:
     """Launch a draft: schedule every step for every recipient.
 
-    The e-mails are then sent within the workspace's sending window, its quota, and the limits of the accounts. If this command is interrupted, run it again or let the engine finish the scheduling. No recipient gets the same e-mail twice.
+    The e-mails are then sent within the workspace's sending window and quota and the accounts' limits. If this command
+    is interrupted, run it again or let the engine finish the scheduling. No recipient gets the same e-mail twice.
 
     \b
     Example: fairpost campaign launch spring
@@ -228,7 +231,7 @@ def launch(
 
 @app.command()
 def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Schedule recipients added to the lists since the launch.
+    """Schedule recipients who were added to the lists after the launch.
 
     Recipients who are already scheduled are skipped and counted.
 
@@ -254,7 +257,7 @@ def pause(
     reason: Annotated[str | None, typer.Option(help="Reason, shown with the campaign.")] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Pause a campaign. Sends in progress finish.
+    """Pause a campaign. Any sends already in progress will finish.
 
     \b
     Example: fairpost campaign pause spring --reason "wrong price"
@@ -268,7 +271,7 @@ def pause(
 
 @app.command()
 def resume(name: Name, workspace: Workspace = None) -> None:
-    """Resume a paused or failed campaign where it stopped.
+    """Resume a paused or failed campaign from where it stopped.
 
     \b
     Example: fairpost campaign resume spring
@@ -285,7 +288,7 @@ def cancel(
     reason: Annotated[str | None, typer.Option(help="Reason, shown with the campaign.")] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Cancel a campaign permanently. Sends in progress finish.
+    """Cancel a campaign permanently. Any sends already in progress will finish.
 
     \b
     Example: fairpost campaign cancel spring --reason "product recalled"
@@ -294,7 +297,7 @@ def cancel(
 
     moved = act(actions.cancel, actions.Because(workspace=_where(workspace), name=name, reason=reason))
     typer.echo(
-        f"cancelled {name}; an engine removes the campaign's waiting e-mails from the queue"
+        f"cancelled {name}; an engine will remove the campaign's waiting e-mails from the queue"
         if moved.changed
         else f"{name} was already cancelled"
     )
@@ -316,7 +319,7 @@ def stop(
 
     request = actions.StopRecipient(workspace=_where(workspace), name=name, address=address, reason=reason)
     stopped = act(actions.stop, request)
-    typer.echo(f"{address} gets no more e-mails from {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
+    typer.echo(f"{address} will get no more e-mails from {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -434,7 +437,7 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
     for error in result.errors[:10]:
         typer.echo(f"  {error}")
     if result.inherited_subjects:
-        typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, and in its thread")
+        typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, in the same thread")
     if result.leaving_thread:
         typer.echo(
             f"{_numbered(result.leaving_thread)} a different subject, so Gmail shows it outside the thread of step 1"
@@ -443,7 +446,7 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
         typer.echo(f"warning: {sentence(warning)}")
     if not result.is_done:
         typer.echo(
-            "the campaign is paused or cancelled; the remaining e-mails are scheduled when the campaign is resumed"
+            "the campaign is paused or cancelled; the remaining e-mails will be scheduled when the campaign is resumed"
         )
 
 
@@ -499,7 +502,7 @@ def _gap(text: str) -> "Gap | None":
 
 
 def _require_names(*, pool: str, user: str) -> None:
-    """Check values that a campaign file could also contain."""
+    """Check these values by the same rules as a campaign file."""
     from fairpost.campaigns import values
 
     for option, check, given in (("--pool", values.pool, pool), ("--user", values.user, user or "nobody")):

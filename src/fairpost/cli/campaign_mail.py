@@ -37,7 +37,7 @@ def recipients(
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all recipients as JSON, one per line.")] = False,
 ) -> None:
-    """List recipients who did not get the campaign, and the reasons.
+    """List recipients who did not get the campaign, and why.
 
     \b
     Example: fairpost campaign recipients spring --state failed --state bounced
@@ -100,7 +100,7 @@ def retry(
     if as_json:
         print_json({"retried": again})
     else:
-        typer.echo(f"{count(again, 'e-mail')} tried again")
+        typer.echo(f"{count(again, 'e-mail')} queued again")
 
 
 def preview(
@@ -110,12 +110,12 @@ def preview(
         typer.Option(metavar="ADDRESS", help="Prospect to preview. [default: the first on the campaign's lists]"),
     ] = None,
     step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
-    html: Annotated[bool, typer.Option("--html", help="Print the HTML part, to view in a browser.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print the HTML part for viewing in a browser.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Print the whole message as sent, with headers.")] = False,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a campaign's e-mail as one prospect will see it.
+    """Show a campaign e-mail as a given prospect will see it.
 
     \b
     Example: fairpost campaign preview spring --to ann@example.com --step 2
@@ -176,7 +176,8 @@ def send_test(
 ) -> None:
     """Send yourself one e-mail of a campaign, immediately.
 
-    The e-mail is sent by the campaign's accounts, with the content that a prospect would see. It does not count as a step, and does not wait for the sending window.
+    The e-mail is sent from one of the campaign's accounts, with the content that a prospect would see. It does not
+    count as a step and does not wait for the sending window.
 
     \b
     Example: fairpost campaign send-test spring me@example.com --step 2

@@ -71,7 +71,7 @@ def progress_in_words(view: "ProgressView") -> "Iterator[str]":
         yield (
             "not counted yet"
             if view.campaign.launched_at is None
-            else "not counted yet: counting needs a running engine (fairpost work)"
+            else "not counted yet: counting requires a running engine (fairpost work)"
         )
         return
     emails = snapshot.sent + snapshot.missed + snapshot.waiting

@@ -69,6 +69,4 @@ def print_campaign(view: "CampaignView") -> None:
     print_table((">step", "template", "after", *(f">{each.replace('_', ' ')}" for each in used)), rows)
     if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
         where = "" if campaign.workspace == "default" else f" --workspace {campaign.workspace}"
-        typer.echo(
-            f"\nrecipients who did not get it, and the reasons: fairpost campaign recipients {campaign.name}{where}"
-        )
+        typer.echo(f"\nrecipients who did not get it, and why: fairpost campaign recipients {campaign.name}{where}")

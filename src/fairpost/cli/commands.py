@@ -1,6 +1,6 @@
-"""Every command by group, with its location in the code and its line in the help.
+"""Every command by group, with its location in the code and its one-line help.
 
-A command's file is imported only when the command is used, so that each command starts quickly.
+A command's file is imported only when the command is used, so each command starts quickly.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from fairpost.cli.old_forms import renewed
 GROUPS = {
     "Start": {
         "up": ("up:up", "Start Fairpost locally, with a demonstration."),
-        "status": ("status:status", "Show the current state, and why mail is not sent."),
+        "status": ("status:status", "Show the current state and why mail is not being sent."),
         "doctor": ("doctor:doctor", "Check the installation and suggest fixes."),
         "settings": ("settings:settings", "List settings with their values and sources."),
     },
@@ -25,12 +25,12 @@ GROUPS = {
         "conversation": ("conversation:app", "Read, label and answer replies."),
         "template": ("template:app", "Write, check, preview and remove templates."),
         "portal": ("portal:app", "Edit product e-mails, such as the welcome e-mail."),
-        "suppress": ("suppress:app", "List, add and remove addresses that get no mail."),
+        "suppress": ("suppress:app", "List, add and remove addresses that receive no mail."),
         "explain": ("explain:explain", "Explain how Fairpost handles a server's reply."),
     },
     "Campaigns": {
-        "campaign": ("campaign:app", "Write, launch, pause and watch campaigns."),
-        "sequence": ("sequence:app", "Write sequences: a first e-mail and its follow-ups."),
+        "campaign": ("campaign:app", "Create, launch, pause and watch campaigns."),
+        "sequence": ("sequence:app", "Create sequences: a first e-mail and its follow-ups."),
         "prospects": ("prospects:app", "Import, list, pause and remove recipients."),
         "schedule": ("schedule:app", "Set a workspace's sending window and daily quota."),
         "forecast": ("forecast:forecast", "Forecast when a campaign will finish."),
@@ -41,13 +41,13 @@ GROUPS = {
     },
     "Workspaces": {
         "workspace": ("workspace:app", "Add, list, show, suspend and readmit workspaces."),
-        "user": ("user:app", "Register users, and see which are throttled and why."),
-        "member": ("member:app", "Invite people to a workspace, and set their roles."),
+        "user": ("user:app", "Register users and see which are throttled and why."),
+        "member": ("member:app", "Invite people to a workspace and set their roles."),
         "key": ("key:app", "Add, list and revoke API keys."),
         "domain": ("domain:app", "Add, check and remove sending domains and DKIM keys."),
         "webhook": ("webhook:app", "Post signed events to your endpoints."),
         "privacy": ("privacy:app", "Export or erase a person's data."),
-        "hold": ("hold:hold", "Hold mail of a workspace, domain, user or stream."),
+        "hold": ("hold:hold", "Hold mail from a workspace, domain, user or stream."),
         "release": ("hold:release", "End a hold."),
     },
     "Operate": {
@@ -130,7 +130,7 @@ class Commands(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
         for param in params:
-            if "--show-completion" in param.opts:  # hidden so that the help fits on a screen
+            if "--show-completion" in param.opts:  # hidden so that the help fits on one screen
                 param.hidden = True
         return params
 

@@ -29,7 +29,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of conversations.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List conversations, sorted by their latest reply, newest first.
+    """List conversations by their latest reply, newest first.
 
     \b
     Example: fairpost conversation list --label interested
@@ -82,7 +82,7 @@ def answer(
     person: Person,
     text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key can be used for only one answer.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one answer.")] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +115,7 @@ def label(
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add labels to a conversation, and remove others.
+    """Add labels to a conversation and remove others.
 
     \b
     Example: fairpost conversation label ann@example.com interested --remove new

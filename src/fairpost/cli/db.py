@@ -1,4 +1,4 @@
-"""`fairpost db`: commands for the database. Only the embedded server is started and stopped."""
+"""`fairpost db`: commands for the database. Only the embedded server can be started and stopped."""
 
 import os
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def start(as_json: AsJson = False) -> None:
     """
     from fairpost.startup.parts import embedded, home_database_url
 
-    settings = read_settings().at_home()  # the embedded server belongs to no region
+    settings = read_settings().at_home()  # the embedded server does not belong to a region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -77,7 +77,7 @@ def stop() -> None:
     """
     from fairpost.startup.parts import embedded
 
-    settings = read_settings().at_home()  # the embedded server belongs to no region
+    settings = read_settings().at_home()  # the embedded server does not belong to a region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -93,13 +93,13 @@ def url(
         bool,
         typer.Option(
             "--app",
-            help="Print the URL for your application. Its login can enqueue, and can create tables in the schema `public`.",
+            help="Print the URL for your application. Its login can enqueue and can create tables in the schema `public`.",
         ),
     ] = False,
 ) -> None:
     """Print the URL of the database, for scripts.
 
-    Prints nothing else, and does not start the database.
+    Prints nothing else and does not start the database.
 
     \b
     Example: psql "$(fairpost db url --app)"
@@ -121,7 +121,7 @@ def grant(
         bool,
         typer.Option(
             "--all-workspaces",
-            help="Allow any workspace, From address and account. Use this only for your own applications.",
+            help="Allow any workspace, From address and account. Use this option only for your own applications.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -137,7 +137,7 @@ def grant(
     from fairpost.store.applications import ALL_WORKSPACES
 
     if all_workspaces and workspaces:
-        raise FairpostError("give either --workspace or --all-workspaces")
+        raise FairpostError("specify either --workspace or --all-workspaces")
     wanted = [ALL_WORKSPACES] if all_workspaces else workspaces or ["default"]
     act(logins.grant, logins.GrantLogin(login=login, workspaces=wanted))
     if as_json:
@@ -153,7 +153,7 @@ def revoke(
 ) -> None:
     """Revoke an application's access.
 
-    E-mails that the application enqueued stay in the queue.
+    E-mails that the application has already enqueued remain in the queue.
 
     \b
     Example: fairpost db revoke partner
@@ -200,7 +200,7 @@ def shell(
         list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Options passed to psql.")
     ] = None,
 ) -> None:
-    """Open psql on the database.
+    """Connect to the database with psql.
 
     Starts the embedded database if necessary.
 
@@ -228,7 +228,7 @@ def migrate(
 ) -> None:
     """Migrate the schema to the installed version.
 
-    Applies all pending migrations in one transaction and lists them. Without a region, migrates the home database.
+    Applies all pending migrations in a single transaction and lists them. Without a region, migrates the home database.
 
     \b
     Example: fairpost db migrate
@@ -238,7 +238,7 @@ def migrate(
     settings = read_settings()
     if all_regions:
         if region:
-            raise FairpostError("give either --region or --all-regions")
+            raise FairpostError("specify either --region or --all-regions")
         _migrate_all(settings, as_json=as_json)
         return
     done = asyncio.run(_migrate(settings.at(region) if region else settings))
@@ -249,7 +249,7 @@ def migrate(
 
 
 def _migrate_all(settings: Settings, *, as_json: bool) -> None:
-    """Migrate all regions. A region that does not respond does not delay the others, and is named at the end."""
+    """Migrate all regions. An unresponsive region does not delay the others; it is named at the end."""
     import asyncio
 
     from fairpost.reasons.rendering import error_in_words
@@ -368,7 +368,7 @@ async def _retained(
     done = await act_on(store, drop_history, DropHistory(before=before))
     if done.is_in_use:
         raise FairpostError(
-            "A long transaction uses the history tables (see: fairpost doctor), so some months were kept. "
+            "A long-running transaction is using the history tables (see: fairpost doctor), so some months were kept. "
             "Try again later: fairpost db retain"
         )
     return done.dropped, done.kept
@@ -469,12 +469,12 @@ def _psql() -> str:
         ours = None
     found = str(ours) if ours and ours.is_file() else shutil.which("psql")
     if found is None:
-        raise FairpostError("No psql found. Install it: apt install postgresql-client, or brew install libpq")
+        raise FairpostError("psql was not found. Install it: apt install postgresql-client, or brew install libpq")
     return found
 
 
 def _without_secret(url: str) -> tuple[str, dict[str, str]]:
-    """Move the password to the environment, because all users of the machine can read a process's arguments."""
+    """Move the password to an environment variable, because all users on the machine can read a process's arguments."""
     parts = urlsplit(url)
     if parts.password is None:
         return url, {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def doctor(as_json: AsJson = False) -> None:
     """Check the installation and suggest fixes.
 
-    Exits with code 1 if there is a problem, so that you can use the command for monitoring.
+    Exits with code 1 if there is a problem, so you can use the command for monitoring.
 
     \b
     Example: fairpost doctor

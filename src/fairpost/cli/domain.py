@@ -20,13 +20,13 @@ app = typer.Typer(no_args_is_help=True, help="Add, check and remove sending doma
 
 ARGUMENTS = {"domain": "DOMAIN"}
 Name = Annotated[
-    str, typer.Argument(metavar="DOMAIN", help="Domain name, in any script (internationalised names are accepted).")
+    str, typer.Argument(metavar="DOMAIN", help="Domain name, in any script. Internationalised names are accepted.")
 ]
 
 
 @app.command()
 def add(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Add a domain, and print the DNS record that proves ownership.
+    """Add a domain and print the DNS record that proves ownership.
 
     \b
     Example: fairpost domain add --workspace acme acme.example
@@ -95,15 +95,16 @@ def add_key(
         str,
         typer.Option(
             metavar="ALGORITHM",
-            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. So far, few receivers check ed25519.",
+            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. Few receivers verify ed25519 so far.",
         ),
     ] = "rsa",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Add a DKIM key to a domain, and print its DNS record.
+    """Add a DKIM key to a domain and print the key's DNS record.
 
-    The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key signs it. After that, keep the previous key's record for another week.
+    The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key is
+    used. Afterwards, keep the previous key's record for another week.
 
     \b
     Example: fairpost domain add-key --workspace acme acme.example
@@ -158,7 +159,7 @@ def remove_key(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Remove a DKIM key. Mail is no longer signed with it.
+    """Remove a DKIM key. Fairpost stops signing mail with it.
 
     \b
     Example: fairpost domain remove-key --workspace acme acme.example fp3k9x2m7qa1
@@ -193,7 +194,7 @@ def txt_value(text: str) -> str:
 
 @app.command()
 def grant(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Allow a workspace to send from a domain, without a DNS check.
+    """Allow a workspace to send from a domain without a DNS check.
 
     \b
     Example: fairpost domain grant --workspace acme acme.example

@@ -44,7 +44,10 @@ BODY_LINES_SHOWN_MAX = 20
 Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="E-mail ID: the number or the public ID.")]
 Ids = Annotated[list[str], typer.Argument(parser=email_id, metavar="ID...", help="One or more IDs.")]
 Before = Annotated[
-    str | None, typer.Option(parser=email_id, metavar="ID", help="Only e-mails older than this ID, for the next page.")
+    str | None,
+    typer.Option(
+        parser=email_id, metavar="ID", help="Only e-mails older than the one with this ID, for the next page."
+    ),
 ]
 
 
@@ -67,7 +70,7 @@ def send(
         typer.Option("--class", help="E-mail class. [default: bulk with --stream, else urgent]"),
     ] = None,
     pool: Annotated[str | None, typer.Option(help="Pool whose accounts send the e-mail. [default: default]")] = None,
-    account: Annotated[str | None, typer.Option(help="Send from this account only, instead of a pool.")] = None,
+    account: Annotated[str | None, typer.Option(help="Send only from this account instead of from a pool.")] = None,
     due_at: Annotated[
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="Earliest time to send, for example 2030-01-31T09:00:00Z."),
@@ -76,7 +79,7 @@ def send(
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="Latest time to send, for example 2030-01-31T09:10:00Z."),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key can be used for only one e-mail.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one e-mail.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example hub_forgot_password.")] = None,
     tag: Tag = None,
     metadata: Metadata = None,
@@ -268,7 +271,8 @@ def returned(
 def show(id_: Id, as_json: AsJson = False) -> None:
     """Show everything about one e-mail.
 
-    Shows the e-mail's state, content and timeline, what blocks the e-mail, and each attempt with its code, reply and response time.
+    Shows the e-mail's state, content and timeline, what is blocking it, and each attempt with its code, reply and
+    response time.
 
     \b
     Example: fairpost email show 1861234567890123456
@@ -300,7 +304,8 @@ def show(id_: Id, as_json: AsJson = False) -> None:
 @app.command()
 def retry(
     ids: Annotated[
-        list[str] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One or more IDs, or use --reason.")
+        list[str] | None,
+        typer.Argument(parser=email_id, metavar="[ID...]", help="One or more IDs. Alternatively, use --reason."),
     ] = None,
     reason: Annotated[
         Literal["email.account_suspended", "account_suspended"] | None,
@@ -317,13 +322,14 @@ def retry(
 ) -> None:
     """Retry e-mails that failed or bounced.
 
-    Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few hundred per commit. E-mails of an account that is still suspended stay failed.
+    Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few
+    hundred per commit. E-mails on an account that is still suspended remain failed.
 
     \b
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
     """
     if (reason is None) == (not ids) or (reason is None and (workspace or account or dry_run or as_json)):
-        raise typer.BadParameter("give IDs or --reason; the other options require --reason")
+        raise typer.BadParameter("specify IDs or --reason; the other options require --reason")
     if reason is None:
         _for_each(ids or [], _retry)
     else:
@@ -414,13 +420,14 @@ def _attachment(path: Path) -> "Attachment":
 
     if path.stat().st_size > ATTACHMENT_BYTES_MAX:
         raise FairpostError(
-            f"{path} has {path.stat().st_size:,} bytes. Attachments can have at most {ATTACHMENT_BYTES_MAX:,} bytes."
+            f"{path} is too large: {path.stat().st_size:,} bytes. The maximum size of an attachment is "
+            f"{ATTACHMENT_BYTES_MAX:,} bytes."
         )
     return Attachment(path.name, path.read_bytes(), content_type=mimetypes.guess_type(path.name)[0])
 
 
 def _for_each(ids: Sequence[str], act: "Act") -> None:
-    """Act on each e-mail separately. A failure does not stop the others, and is reported at the end."""
+    """Process each e-mail separately. A failure does not stop the others; it is reported at the end."""
 
     async def work(store: "Store") -> list[str | FairpostError]:
         return [await _outcome(act, store, id_) for id_ in ids]
@@ -459,7 +466,7 @@ async def _cancel(store: "Store", email: EmailId, id_: str) -> str:
 
 
 async def _meant(store: "Store", text: str) -> EmailId:
-    """Return the e-mail's ID. Raises NotFound if no e-mail of this database can have that ID."""
+    """Return the e-mail's ID. Raises NotFound if no e-mail in this database can have that ID."""
     id_ = (await store.public_ids()).email_id(text, or_number=True)
     if id_ is None:
         raise _unknown(text)
@@ -468,7 +475,7 @@ async def _meant(store: "Store", text: str) -> EmailId:
 
 @contextmanager
 def _called(text: str) -> "Iterator[None]":
-    """Name an unknown ID as the user typed it."""
+    """Report an unknown ID as the user typed it."""
     try:
         yield
     except NotFound:
@@ -482,7 +489,7 @@ def _unknown(id_: EmailId | str) -> NotFound:
 def _for_programs(email: "ListedEmail | ShownEmail", ids: "PublicIds") -> dict[str, Any]:
     """Return the e-mail as JSON.
 
-    Field names are the same as in SQL and HTTP. The state is also given in the terms of an outbox and of sequences.
+    Field names are the same as in SQL and HTTP. The state is also given in outbox and sequence terms.
 
     `id` is the number in SQL. `public_id` is the ID in HTTP and in the e-mail's headers.
     """
@@ -610,7 +617,7 @@ def _times(email: "ShownEmail") -> list[tuple[str, object]]:
 
 
 def _route(route: str) -> str:
-    return f"the account {route[1:]} only" if route.startswith("@") else f"the pool {route}"
+    return f"only account {route[1:]}" if route.startswith("@") else f"pool {route}"
 
 
 def _print_body(kind: str, body: str | None) -> None:
@@ -621,7 +628,7 @@ def _print_body(kind: str, body: str | None) -> None:
     for line in lines[:BODY_LINES_SHOWN_MAX]:
         typer.echo(f"  {plain(line)}")
     if len(lines) > BODY_LINES_SHOWN_MAX:
-        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} more lines (for all of them: --json)")
+        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} more lines (to show them all: --json)")
 
 
 def _attempt_row(attempt: "Attempt") -> tuple[object, ...]:

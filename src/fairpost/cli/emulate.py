@@ -43,13 +43,15 @@ def gmail(
         typer.Option(
             metavar="FILE",
             dir_okay=False,
-            help="File for the service account's key. It is created if it does not exist.",
+            help="File for the service account's key. Created if it does not exist.",
         ),
     ] = None,
     latency_ms: Annotated[int, typer.Option(min=0, max=600_000, help="Delay before each response.")] = 0,
-    index_lag_s: Annotated[float, typer.Option(min=0, max=86_400, help="Delay until searches find a new message.")] = 5,
+    index_lag_s: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Delay before searches find a new message.")
+    ] = 5,
     quota_units: Annotated[
-        int, typer.Option(min=1, max=10**9, help="Maximum number of quota units per mailbox and minute.")
+        int, typer.Option(min=1, max=10**9, help="Maximum number of quota units per mailbox per minute.")
     ] = 6_000,
     daily: Annotated[
         int, typer.Option(min=0, max=10**9, help="Maximum number of messages per mailbox in 24 hours.")
@@ -64,7 +66,7 @@ def gmail(
 ) -> None:
     """Emulate Google's token endpoint and the Gmail API.
 
-    Mailboxes are kept in memory, and are empty at the start. To stop the emulator, press Ctrl-C.
+    Mailboxes are kept in memory and start out empty. To stop the emulator, press Ctrl-C.
 
     \b
     Example: fairpost emulate gmail --user ann@example.com --index-lag-s 30

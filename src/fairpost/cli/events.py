@@ -1,4 +1,4 @@
-"""`fairpost events`: the events, in the form in which programs read them."""
+"""`fairpost events`: events in the form that programs read."""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -41,7 +41,10 @@ def events(
 ) -> None:
     """Show events in the order they happened.
 
-    Shows the newest events, or those after --after or --since, in the order of their commits. Each line ends with the event's cursor. To continue from there without skipping events, use this cursor with --after. --json prints one event per line, as in GET /v1/events. Engines make events readable within a second, and delete them after the number of days in FAIRPOST_EVENTS_DAYS.
+    Shows the newest events, or those after --after or --since, in commit order. Each line ends with the event's cursor.
+    To continue from there without skipping events, use this cursor with --after. --json prints one event per line, as
+    in GET /v1/events. Engines make events readable within a second and delete them after the number of days in
+    FAIRPOST_EVENTS_DAYS.
 
     \b
     Example: fairpost events --follow

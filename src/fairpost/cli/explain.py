@@ -108,9 +108,7 @@ def explain(
     ] = None,
     channel: Annotated[
         Channel | None,
-        typer.Option(
-            parser=_channel, metavar="CHANNEL", help="Protocol of the server: smtp (default), gmail or graph."
-        ),
+        typer.Option(parser=_channel, metavar="CHANNEL", help="The server's protocol: smtp (default), gmail or graph."),
     ] = None,
     message: Annotated[
         str | None,
@@ -123,7 +121,9 @@ def explain(
 ) -> None:
     """Explain how Fairpost handles a server's reply.
 
-    Without a reply, reads JSON lines from standard input and prints a JSON line for each. An input line contains `code` and `text`, and optionally `enhanced`, `phase` and `channel`, or is an API's error body. For a line that cannot be read, the output line contains an error, and the exit code is 1.
+    Without a reply, reads JSON lines from standard input and prints a JSON line for each. An input line contains `code`
+    and `text`, and optionally `enhanced`, `phase` and `channel`, or is an API's error body. If a line cannot be read,
+    its output line contains an error and the exit code is 1.
 
     \b
     Example: fairpost explain "550 5.1.1 User unknown" --phase rcpt
@@ -154,7 +154,7 @@ def explain(
 
 
 def _reply(text: str) -> Reply:
-    """Parse a reply as found in a log: the text, with or without the code. Each line may repeat the code."""
+    """Parse a reply as it appears in a log: the text, with or without the code. Each line may repeat the code."""
     text = text.strip()
     code = text[:3]
     if not (code.isascii() and code.isdigit() and len(code) == 3 and not text[3:4].isalnum()):
@@ -261,7 +261,7 @@ def _print(explained: Explained) -> None:
             ("the e-mail", _of_the_email(told["email"])),
             (
                 "the recipient",
-                "gets no further mail from this workspace" if found.suppress_recipient else "stays on the list",
+                "receives no more mail from this workspace" if found.suppress_recipient else "remains on the list",
             ),
             ("the account", _of_the_account(told["account"], explained)),
         )
@@ -372,9 +372,11 @@ def _of_the_account(account: str, explained: Explained) -> str:
         case "rests_seconds":
             return "pauses for 1, 2, 4, … seconds, up to a minute"
         case "rests_minutes":
-            return "pauses until the time given by the server, or otherwise for 1, 2, 4, … minutes, up to an hour"
+            return (
+                "pauses until the time given by the server or, if there is none, for 1, 2, 4, … minutes, up to an hour"
+            )
         case _ if found.class_ is ReplyClass.POLICY_SENDER:
-            return "continues; several such replies in a row suspend the account. Check its address, DNS records and reputation"
+            return "continues; several such replies in a row suspend the account. Check the account's address, DNS records and reputation"
         case _ if found.retry:
             return "continues; after three such replies in a row, it pauses"
         case _:

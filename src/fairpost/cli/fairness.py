@@ -31,7 +31,9 @@ def fairness(
 ) -> None:
     """Show how evenly senders are served.
 
-    Reads counters, so it is fast with any number of e-mails. Gini 0 and Jain 1 mean that all senders got the same share. An uneven distribution is not necessarily unfair: senders with more mail send more. Compare the waiting times to see whether small senders suffer.
+    Reads counters, so it is fast regardless of the number of e-mails. Gini 0 and Jain 1 mean that all senders got the
+    same share. An uneven distribution is not necessarily unfair: senders with more mail send more. To see whether small
+    senders suffer, compare the waiting times.
 
     \b
     Example: fairpost fairness --window 6h
@@ -115,7 +117,7 @@ def _print_tiers(report: "FairnessReport") -> None:
             ]
             for tier, w in report.waiting.tiers.items()
         ],
-        title=f"Waiting now, and waits of the last {_window(report)}",
+        title=f"Waiting now, and waiting times in the last {_window(report)}",
     )
 
 
@@ -123,7 +125,7 @@ def _print_waiting(report: "FairnessReport") -> None:
     waiting = report.waiting
     typer.echo(
         f"{_many(waiting.users.senders, 'sender')} with mail waiting: Gini {waiting.users.gini:.2f}; "
-        f"the largest has {waiting.users.largest_share:.1%} of it."
+        f"the largest accounts for {waiting.users.largest_share:.1%} of it."
     )
     _print_portions("Most waiting", report, waiting.top_workspaces, waiting.top_users)
     if report.workspace is not None:
@@ -233,7 +235,7 @@ def _print_urgent(report: "FairnessReport") -> None:
             )
             for each in report.urgent[:SHOWN_MAX]
         ],
-        title=f"Urgent mail of the last {_window(report)}",
+        title=f"Urgent mail in the last {_window(report)}",
     )
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 STANDARD = "-"  # standard input or output, instead of a file
 BAD_LINES_SHOWN = 20
 TOLD_EVERY = 1_000  # lines between progress updates
-TEXT_BYTES_MAX = 4_194_304  # the maximum length of a template, with four bytes per character
+TEXT_BYTES_MAX = 4_194_304  # the maximum length of a template, at four bytes per character
 
 
 class BadLine(Protocol):
@@ -59,7 +59,7 @@ def opened(file: str) -> Iterator[BinaryIO]:
 
 
 def read_text(file: str) -> str:
-    """Read UTF-8, and convert line endings to line feeds."""
+    """Read UTF-8 and convert line endings to line feeds."""
     with opened(file) as source:
         data = source.read(TEXT_BYTES_MAX + 1)
     called = "standard input" if file == STANDARD else file
@@ -93,7 +93,7 @@ def _size(source: BinaryIO) -> int | None:
 
 @contextmanager
 def created(file: str, force: bool) -> Iterator[BinaryIO]:
-    """Write under a temporary name, and rename the file when it is complete."""
+    """Write under a temporary name and rename the file when it is complete."""
     if file == STANDARD:
         yield sys.stdout.buffer
         return
@@ -106,7 +106,7 @@ def created(file: str, force: bool) -> Iterator[BinaryIO]:
             yield out
         unfinished.replace(path)
     except ConnectionError:
-        raise  # an error of the database
+        raise  # a database error
     except OSError as error:
         raise FairpostError(f"{file} cannot be written: {error.strerror}.") from error
     finally:

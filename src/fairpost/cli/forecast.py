@@ -51,7 +51,8 @@ def forecast(
         ),
     ] = None,
     recipients: Annotated[
-        int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Number of recipients of the first step.")
+        int | None,
+        typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Number of recipients for the first step."),
     ] = None,
     account: Annotated[
         list[str] | None,
@@ -65,7 +66,7 @@ def forecast(
         list[str] | None,
         typer.Option(
             metavar="TIME",
-            help=f"Delay between two steps, for example 3d, 12h or 30m. Repeatable. The last delay applies to all further steps. [default: {DELAY}]",
+            help=f"Delay between two steps, for example 3d, 12h or 30m. Repeatable. The last delay applies to all remaining steps. [default: {DELAY}]",
         ),
     ] = None,
     gap: Annotated[
@@ -110,8 +111,8 @@ def forecast(
     """Forecast when a campaign will finish.
 
     Applies the engine's own rules: account limits, the sending window, the daily quota, pauses and delays between steps. For an existing campaign,
-    forecasts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries, outages and
-    other campaigns on the same accounts are not included.
+    starts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries,
+    outages and other campaigns on the same accounts are not included.
 
     \b
     Example: fairpost forecast --recipients 1000 --account gmail:2 --steps 3 --window "mon-fri 09:00-17:00" --timezone Europe/Berlin
@@ -123,11 +124,11 @@ def forecast(
     require_plottable(plot)
     if campaign is not None:
         if recipients is not None or account:
-            raise typer.BadParameter("give either a campaign or options that describe one")
+            raise typer.BadParameter("specify either a campaign or options that describe one")
         _tell_known(campaign, workspace, plot=plot, as_json=as_json)
         return
     if recipients is None:
-        raise typer.BadParameter(f"Give a campaign, or the number of recipients and the accounts: {EXAMPLE}")
+        raise typer.BadParameter(f"Specify a campaign, or the number of recipients and the accounts: {EXAMPLE}")
     zone = parse_timezone(timezone)
     senders = _senders(account)
     plan = Plan(
@@ -175,7 +176,7 @@ def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str,
 
 
 def _senders(given: list[str] | None) -> "list[Sender]":
-    """Return accounts by preset, numbered if there are several of one."""
+    """Return accounts by preset, numbered if a preset has more than one."""
     from fairpost.cli.limit_options import named_preset
     from fairpost.policy.forecast import Sender
     from fairpost.providers.presets import read_presets
@@ -184,7 +185,7 @@ def _senders(given: list[str] | None) -> "list[Sender]":
     if not given:
         known = ", ".join(sorted(presets))
         raise typer.BadParameter(
-            f"Give the accounts, for example --account gmail or --account outlook:3. Known providers: {known}"
+            f"Specify the accounts, for example --account gmail or --account outlook:3. Known providers: {known}"
         )
     counts: dict[str, int] = {}
     for text in given:
@@ -221,7 +222,7 @@ def _delays_s(given: list[str], steps: int) -> tuple[float, ...]:
 
 def _gap(given: str | None, steps: int, *, is_off: bool) -> Gap | None:
     if is_off and given is not None:
-        raise typer.BadParameter("give either --gap or --no-gap")
+        raise typer.BadParameter("specify either --gap or --no-gap")
     if given is not None:
         return parse_gap(given)
     return None if is_off or steps == 1 else HUMAN_GAP
@@ -232,7 +233,7 @@ def _schedule(window: str | None, zone: str, holidays: list[str], quota: int | N
     hours = parse_window(window or "all", zone, days_off) if window is not None or days_off else None
     days, percents = parse_ramp_up(ramp_up) if ramp_up is not None else (0, ())
     if ramp_up is not None and quota is None:
-        raise typer.BadParameter("--ramp-up needs a daily quota, for example --quota 200")
+        raise typer.BadParameter("--ramp-up requires a daily quota, for example --quota 200")
     return Schedule(
         timezone=zone,
         window=hours,

@@ -1,4 +1,4 @@
-"""The forecast of a stored campaign: what is left, and the progress compared with the forecast at launch."""
+"""The forecast of a stored campaign: what is left to send, and the progress compared with the forecast at launch."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -84,14 +84,16 @@ def show_reality(known: Known) -> None:
         zone = known.question.plan.schedule.timezone
         by_now = forecast_by(reality.foretold, known.now)
         typer.echo(
-            f"Forecast at launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
+            f"Forecast at launch: {by_now:,} by now and the last of {reality.foretold.emails:,} on "
+            f"{local(reality.foretold.ends_at, zone)}."
         )
     if known.question.not_counted:
         waiting = f"{known.question.not_counted:,} follow-ups are waiting for accounts that cannot send"
-        typer.echo(f"{waiting}, and are not counted. See: fairpost account list")
+        typer.echo(f"{waiting} and are not counted. See: fairpost account list")
         if known.question.gives_up_at is not None:
             zone = known.question.plan.schedule.timezone
             typer.echo(
-                f"The first of them fail on {local(known.question.gives_up_at, zone)}, unless the account is resumed."
+                f"The first of them will fail on {local(known.question.gives_up_at, zone)} unless the account is "
+                f"resumed."
             )
     typer.echo()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ACCOUNTS_SHOWN_MAX = 12
 BAR_WIDTH = 40
-EMPTY_ROWS_MAX = 3  # longer runs of empty rows are shortened
+EMPTY_ROWS_MAX = 3  # longer runs of empty rows are collapsed
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -52,7 +52,7 @@ def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> No
         f"({timezone}), in {say_duration(found.finished_after_s)}."
     )
     if found.starts_at > asked.now:
-        typer.echo(f"The first is sent {_moment(found.starts_at, timezone)}.")
+        typer.echo(f"The first will be sent {_moment(found.starts_at, timezone)}.")
     typer.echo()
     _print_accounts(found, asked)
     if len(found.per_step) > 1:

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 
 ReplyTo = Annotated[
-    str | None, typer.Option("--reply-to", metavar="ADDRESS", help="Reply-To address of the e-mails. Use '' for none.")
+    str | None, typer.Option("--reply-to", metavar="ADDRESS", help="Reply-To address for the e-mails. Use '' for none.")
 ]
 Headers = Annotated[
     list[str] | None,
     typer.Option(
-        "--header", metavar="NAME:VALUE", help="Additional header of the e-mails. Use '' for none. Repeatable."
+        "--header", metavar="NAME:VALUE", help="Additional header for the e-mails. Use '' for none. Repeatable."
     ),
 ]
 

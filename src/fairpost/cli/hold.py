@@ -1,4 +1,5 @@
-"""`fairpost hold` and `release`: stop and resume the mail of a sender, in constant time however long the queue is."""
+"""`fairpost hold` and `release`: stop and resume a sender's mail, in constant time regardless of the length of the
+queue."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -28,19 +29,21 @@ def hold(
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="End of the hold, for example 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=moment, metavar="TIME", help="Time at which the hold ends, for example 2030-01-31T09:00:00Z."
+        ),
     ] = None,
     workspace: Workspace = "",
 ) -> None:
-    """Hold mail of a workspace, domain, user or stream.
+    """Hold mail from a workspace, domain, user or stream.
 
-    The mail stays in the queue until the hold ends or is released. Sends in progress finish.
+    The mail stays in the queue until the hold ends or is released. Any sends already in progress will finish.
 
     \b
     Example: fairpost hold --workspace acme --user ann --for 1h --reason "too many bounces"
     """
     if length is not None and until is not None:
-        raise typer.BadParameter("give either --for or --until")
+        raise typer.BadParameter("specify either --for or --until")
     from fairpost.actions.senders import Hold
     from fairpost.actions.senders import hold as held
 
@@ -74,7 +77,7 @@ def _name(workspace: str, domain: str | None, user: str | None, stream: str | No
     if stream is not None:
         given.append(("stream", stream))
     if len(given) > 1:
-        raise typer.BadParameter("give only one of --domain, --user and --stream")
+        raise typer.BadParameter("specify only one of --domain, --user and --stream")
     level, key = given[0] if given else ("workspace", "")
     return Name(workspace=workspace, level=level, key=key)
 

@@ -61,7 +61,10 @@ Id = Annotated[
 ]
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")]
 Before = Annotated[
-    int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages older than this ID, for the next page.")
+    int | None,
+    typer.Option(
+        parser=_mail_id, metavar="ID", help="Only messages older than the one with this ID, for the next page."
+    ),
 ]
 Host = Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")]
 PemFile = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="PEM file for TLS.")]
@@ -134,7 +137,7 @@ def serve(
 def list_(
     limit: Limit = 50,
     after: Annotated[
-        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages newer than this ID.")
+        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages newer than the one with this ID.")
     ] = None,
     before: Before = None,
     to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only messages to this address.")] = None,
@@ -159,7 +162,7 @@ def search(
 ) -> None:
     """Find messages by words in the subject, addresses or text.
 
-    The search ignores case and has no wildcards.
+    The search ignores case and does not support wildcards.
 
     \b
     Example: fairpost inbox search welcome ann@example.com
@@ -207,7 +210,7 @@ def attachments(
         typer.Option(
             metavar="DIR",
             file_okay=False,
-            help="Directory to save the attachments in. It is created if it does not exist.",
+            help="Directory to save the attachments in. Created if it does not exist.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -215,7 +218,8 @@ def attachments(
 ) -> None:
     """List or save a message's attachments.
 
-    Attachments are saved under safe names that contain no directories and do not start with a dot. Existing files are kept unless you add --force.
+    Attachments are saved under safe names, without directories or a leading dot. Existing files are kept unless you add
+    --force.
 
     \b
     Example: fairpost inbox attachments latest --save downloads
@@ -250,7 +254,7 @@ def check_(
 ) -> None:
     """Check the quality of a message.
 
-    Checks links, images, headers, parts, unsubscribing and signatures. Does not open any links.
+    Checks links, images, headers, parts, unsubscribe options and signatures. Does not open any links.
 
     \b
     Example: fairpost inbox check latest
@@ -277,7 +281,7 @@ def delete(
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete all messages. Requires --yes.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all messages are deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all messages should be deleted.")] = False,
 ) -> None:
     """Delete messages from the inbox.
 
@@ -285,7 +289,7 @@ def delete(
     Example: fairpost inbox delete --all --yes
     """
     if bool(ids) == everything:
-        raise typer.BadParameter("give message IDs, or --all")
+        raise typer.BadParameter("specify message IDs or --all")
     if everything and not yes:
         raise FairpostError(
             "This deletes every message in the inbox. To confirm, run: fairpost inbox delete --all --yes"
@@ -301,14 +305,14 @@ def _tls(cert: Path | None, key: Path | None, *, implicit: bool) -> "ssl.SSLCont
 
     if cert is None or key is None:
         if cert or key or implicit:
-            raise typer.BadParameter("TLS needs both --tls-cert and --tls-key")
+            raise typer.BadParameter("TLS requires both --tls-cert and --tls-key")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key, password="")  # otherwise OpenSSL prompts on the terminal
     except (OSError, ValueError) as error:
         raise FairpostError(
-            f"{cert} and {key} are not a certificate with its key: {error}. Use PEM files without a password."
+            f"{cert} and {key} are not a certificate and its private key: {error}. Use PEM files without a password."
         ) from error
     return context
 
@@ -357,7 +361,8 @@ def _say_trouble(message: str) -> None:
 
 
 def _say(line: str, *, err: bool = False) -> None:
-    """Print a line. A closed output is ignored: the message is kept, and its sender must get the reply."""
+    """Print a line. If the output is closed, the line is dropped: the message is kept, and its sender must still get
+    the reply."""
     from contextlib import suppress
 
     with suppress(OSError):
@@ -459,12 +464,14 @@ def _file(file: "AttachedFile") -> str:
 
 def _print_text(mail: "Mail", reading: "Reading") -> None:
     if reading.text is None:
-        typer.echo(f"(no text; for its HTML: fairpost inbox show {mail.id} --html)" if reading.html else "(no text)")
+        typer.echo(
+            f"(no text; to print the HTML: fairpost inbox show {mail.id} --html)" if reading.html else "(no text)"
+        )
         return
     lines = reading.text.split("\n")
     typer.echo(_tamed("\n".join(lines[:LINES_SHOWN_MAX])))
     if len(lines) > LINES_SHOWN_MAX:
-        note(f"… and {len(lines) - LINES_SHOWN_MAX} more lines (for all of them: --json)")
+        note(f"… and {len(lines) - LINES_SHOWN_MAX} more lines (to show them all: --json)")
 
 
 def _print_checked(mail: "Mail", checked: "Checked") -> None:

@@ -37,9 +37,9 @@ def add(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Add a key to a workspace, and show the key once.
+    """Add a key to a workspace and show the key once.
 
-    Only the key's hash is stored. If you lose the key, add another one.
+    Only the key's hash is stored. If you lose the key, add a new one.
 
     \b
     Example: fairpost key add --workspace acme --name shop --scope send
@@ -65,7 +65,7 @@ def add(
         )
     else:
         typer.echo(text)
-        typer.echo("store it now: it is not shown again")
+        typer.echo("store it now: it will not be shown again")
 
 
 @app.command("list")

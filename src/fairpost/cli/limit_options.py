@@ -1,4 +1,4 @@
-"""Options for an account's limits: its provider's preset, and each single limit."""
+"""Options for an account's limits: its provider's preset and each individual limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass

@@ -14,7 +14,7 @@ from fairpost.model.auth import Role
 if TYPE_CHECKING:
     from fairpost.actions.members import Lowered
 
-app = typer.Typer(no_args_is_help=True, help="Invite people to a workspace, and set their roles.")
+app = typer.Typer(no_args_is_help=True, help="Invite people to a workspace and set their roles.")
 
 MEMBER_ROLES = ", ".join(role for role in Role if role is not Role.ADMIN)
 
@@ -41,9 +41,9 @@ def add(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Invite a member, and print a one-time link.
+    """Invite a member and print a one-time link.
 
-    The link is valid for 48 hours and replaces an earlier one. The person who opens it chooses a password.
+    The link is valid for 48 hours and replaces any earlier one. The person who opens it chooses a password.
 
     \b
     Example: fairpost member add --workspace acme bob@example.com --role sender
@@ -74,7 +74,7 @@ def role(
 ) -> None:
     """Change a member's role.
 
-    Ends the member's sessions. Keys that the member added as a manager stay valid and are listed.
+    Ends the member's sessions. Keys that the member added as a manager remain valid and are listed.
 
     \b
     Example: fairpost member role --workspace acme bob@example.com manager
@@ -83,7 +83,7 @@ def role(
 
     request = members.ChangeRole(workspace=workspace, address=address, role=new_role, revoke_keys=revoke_keys)
     changed = auth_view.act_where_known(workspace, members.change_role, request)
-    said = f"{changed.person.address} is {changed.person.role} of workspace {workspace}"
+    said = f"{changed.person.address} is now {changed.person.role} in workspace {workspace}"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
 
@@ -91,7 +91,7 @@ def role(
 def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Print a one-time link for choosing a new password.
 
-    The link is valid for an hour. Choosing a password ends all sessions.
+    The link is valid for an hour. Choosing a new password ends all sessions.
 
     \b
     Example: fairpost member reset --workspace acme bob@example.com
@@ -101,7 +101,7 @@ def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") 
 
 @app.command()
 def code(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Print a sign-in code. Use it if the e-mail with the code does not arrive.
+    """Print a sign-in code. Use this command if the e-mail with the code does not arrive.
 
     First, enter the password in the browser. The code is valid for this member's latest sign-in.
 
@@ -117,7 +117,8 @@ def disable(
 ) -> None:
     """Disable a member immediately.
 
-    Ends all sessions, unfinished sign-ins and links. Keys that the member added belong to the workspace. They stay valid and are listed.
+    Ends all sessions and unfinished sign-ins, and invalidates all links. Keys that the member added belong to the
+    workspace. They remain valid and are listed.
 
     \b
     Example: fairpost member disable --workspace acme bob@example.com --revoke-keys
@@ -142,7 +143,7 @@ def enable(address: Address, workspace: Workspace = "") -> None:
 
 @app.command()
 def sessions(address: Address, revoke: Revoke = False, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List a member's sessions, or end them all.
+    """List a member's sessions or end them all.
 
     \b
     Example: fairpost member sessions --workspace acme bob@example.com --revoke

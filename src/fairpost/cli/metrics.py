@@ -22,20 +22,22 @@ FIGURES_S_MAX = 8.0  # maximum wait per region, because Prometheus waits ten sec
 def metrics(
     listen: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Serve the metrics at /metrics until Ctrl-C, instead of printing them."),
+        typer.Option(metavar="HOST:PORT", help="Serve the metrics at /metrics until Ctrl-C instead of printing them."),
     ] = None,
     window: Annotated[str, typer.Option(metavar="SPAN", help="Time window for the counts: 1h to 24h.")] = "1h",
     by_account: Annotated[
         bool,
         typer.Option(
-            "--by-account", help="Add counts per account. Use this only if the number of accounts is limited."
+            "--by-account", help="Add counts per account. Use this option only if the number of accounts is limited."
         ),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Print or serve metrics for Prometheus.
 
-    Includes the figures of `fairpost fairness`, without the names of senders, and the duration of HTTP requests. Do not expose the metrics outside your network. The command reads the database at most once a second. If there are several regions and none is selected, it shows all of them, each with the label `region`.
+    Includes the figures from `fairpost fairness`, without the names of senders, and the durations of HTTP requests. Do
+    not expose the metrics outside your network. The command reads the database at most once a second. If there are
+    several regions and none is selected, it shows all of them, each with the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464
@@ -57,7 +59,7 @@ async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) ->
 
 
 async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
-    """Read all regions, each with the label `region`. For a region that does not respond, only this fact is shown."""
+    """Read all regions, each with the label `region`. If a region does not respond, only that fact is shown."""
     import asyncio
 
     from fairpost.model.errors import FairpostError
@@ -114,7 +116,7 @@ async def _serve(host: str, port: int, *, window: timedelta, by_account: bool, l
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
     settings = read_settings()
     async with _opened(settings, window, by_account=by_account) as look:
-        await look()  # errors are printed here, and not sent to Prometheus
+        await look()  # errors are printed here and not sent to Prometheus
         async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
             typer.echo(f"ready: metrics for Prometheus at http://{shown}:{bound}/metrics")

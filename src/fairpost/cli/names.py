@@ -16,7 +16,7 @@ def require_name(what: str, text: str) -> None:
 
 
 def checked_name(text: str) -> str:
-    """Reject characters that need quoting or have a meaning in an e-mail's key."""
+    """Reject characters that require quoting or have a special meaning in an e-mail's key."""
     from fairpost.campaigns import values
 
     try:

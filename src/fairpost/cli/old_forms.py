@@ -1,4 +1,4 @@
-"""Command lines of the previous version. They still work in this version, and print a note."""
+"""Command lines of the previous version. They still work in this version but print a note."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def _renamed(args: list[str]) -> list[str]:
 
 
 def _starts_with_workspace(leaf: Any, args: list[str]) -> bool:
-    """Return whether --workspace is missing, and an argument is left over or could be a workspace."""
+    """Return whether --workspace is missing and an argument is left over or could be a workspace."""
     try:
         given, rest, _ = leaf.make_parser(typer.Context(leaf)).parse_args(list(args))
     except TyperException:

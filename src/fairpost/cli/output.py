@@ -28,7 +28,7 @@ def error_line(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print a note on stderr, so that a pipe receives only the data."""
+    """Print a note on stderr, so a pipe receives only the data."""
     typer.echo(message, err=True)
 
 
@@ -56,7 +56,7 @@ def jsonable(value: Any) -> Any:
 def _members(key: str, value: Any) -> Iterable[tuple[str, Any]]:
     """Convert IDs to strings, because many JSON parsers round numbers above 2^53.
 
-    Reasons are given as a sentence and a code.
+    Each reason is given as a sentence and a code.
     """
     is_id = isinstance(value, int) and (key == "id" or key.endswith("_id"))
     if isinstance(value, Reason):
@@ -104,7 +104,7 @@ def console() -> "Console":
 
 
 def plain(text: str) -> str:
-    """Remove control characters. External text (a server's reply, a name) must not control the terminal."""
+    """Remove control characters. External text, such as a server's reply or a name, must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
 
 

@@ -1,4 +1,4 @@
-"""`fairpost pause` and `resume`, for all workspaces or one, in constant time however long the queue is."""
+"""`fairpost pause` and `resume`, for all workspaces or one, in constant time regardless of the length of the queue."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -21,13 +21,16 @@ def pause(
     workspace: Workspace = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="End of the pause, for example 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=moment, metavar="TIME", help="Time at which the pause ends, for example 2030-01-31T09:00:00Z."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pause sending for all workspaces or one.
 
-    Once this command returns, no engine on any machine starts to send another e-mail. Sends in progress finish.
+    Once this command returns, no engine on any machine will start another send. Any sends already in progress will
+    finish.
 
     \b
     Example: fairpost pause --all --reason "wrong prices in the newsletter"
@@ -77,7 +80,7 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
 
 def _name(everything: bool, workspace: str | None) -> str:
     if everything == (workspace is not None):
-        raise typer.BadParameter("give either --all or --workspace NAME")
+        raise typer.BadParameter("specify either --all or --workspace NAME")
     return EVERYTHING if workspace is None else f"workspace {workspace}"
 
 

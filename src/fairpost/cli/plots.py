@@ -16,7 +16,7 @@ SPARK_WIDTH = 24
 
 
 def require_plottable(path: Path | None) -> None:
-    """Check the path before the run, because the run may take minutes."""
+    """Check the path before the run starts, because the run may take minutes."""
     if path is None:
         return
     if path.suffix.lower() != ".svg":

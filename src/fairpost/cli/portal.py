@@ -1,4 +1,4 @@
-"""`fairpost portal`: the product's own e-mails by portal and type, with content from files or from a workspace."""
+"""`fairpost portal`: the product's own e-mails by portal and type, with content from files or a workspace."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ InWorkspace = Annotated[
     typer.Option(
         "--workspace",
         callback=checked_workspace,
-        help="Use this workspace's content. [default: content of the files]",
+        help="Use this workspace's content. [default: the files' content]",
     ),
 ]
 
@@ -68,7 +68,7 @@ def list_(workspace: InWorkspace = None, as_json: AsJson = False) -> None:
     print_table(("portal", "type", "urgent", "fields", "from"), rows)
     for (portal, mail_type), override in own.items():
         if override.problem is not None:
-            typer.echo(plain(f"{portal}/{mail_type}: the content of {workspace} is not used: {override.problem}"))
+            typer.echo(plain(f"{portal}/{mail_type}: {workspace}'s content is not used: {override.problem}"))
             verb = "override" if (portal, mail_type) in known else "reset"
             typer.echo(f"next: fairpost portal {verb} {portal} {mail_type} --workspace {quote(workspace or '')}")
 
@@ -78,7 +78,7 @@ def preview(
     portal: PortalName,
     mail_type: TypeName,
     field: Fields = None,
-    html: Annotated[bool, typer.Option("--html", help="Print the HTML part, to view in a browser.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print the HTML part for viewing in a browser.")] = False,
     source: Annotated[
         bool, typer.Option("--source", help="Print subject, text and HTML without filling in fields.")
     ] = False,
@@ -110,7 +110,7 @@ def check(
         typer.Argument(metavar="[FOLDER]", help="Folder with your templates. [default: templates in FAIRPOST_HOME]"),
     ] = None,
 ) -> None:
-    """Check a folder of custom templates, and list all errors.
+    """Check a folder of custom templates and list all errors.
 
     \b
     Example: fairpost portal check ./templates
@@ -160,7 +160,7 @@ def override(
         str | None, typer.Option(metavar="FILE", help="File with the subject line, or `-` for standard input.")
     ] = None,
     preheader: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Preview text that mail programs show after the subject.")
+        str | None, typer.Option(metavar="TEXT", help="Preview text that e-mail clients show after the subject.")
     ] = None,
     text_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
@@ -181,13 +181,13 @@ def override(
     if (subject_file, text_file, html_file).count(STANDARD) > 1:
         raise typer.BadParameter("standard input can be used only once; use files for the other parts")
     if subject is not None and subject_file is not None:
-        raise typer.BadParameter("give either --subject or --subject-file")
+        raise typer.BadParameter("specify either --subject or --subject-file")
     files = {"subject": subject_file, "text": text_file, "html": html_file}
     given = {part: words for part, words in (("subject", subject), ("preheader", preheader)) if words is not None}
     given |= {part: read_text(file) for part, file in files.items() if file is not None}
     if not given:
         raise typer.BadParameter(
-            "give at least one of --subject, --subject-file, --preheader, --text-file and --html-file"
+            "specify at least one of --subject, --subject-file, --preheader, --text-file and --html-file"
         )
     from fairpost.actions import portals
 
@@ -226,7 +226,7 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = "") ->
     named = portals.NamedPortal(workspace=workspace, portal=portal, type=mail_type, portals=_portals())
     if not act(portals.reset, named):
         raise Refusal("portal.not_overridden", workspace=workspace, portal=portal, type=mail_type)
-    typer.echo(f"workspace {workspace} uses the content of the files for {portal}/{mail_type} again")
+    typer.echo(f"workspace {workspace} uses the files' content for {portal}/{mail_type} again")
 
 
 def _portals(own: Path | None = None) -> "Portals":

@@ -26,7 +26,7 @@ Address = Annotated[
 ]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 AllWorkspaces = Annotated[
-    bool, typer.Option("--all-workspaces", help="All workspaces, and data that belongs to no workspace.")
+    bool, typer.Option("--all-workspaces", help="All workspaces, including data that belongs to no workspace.")
 ]
 
 
@@ -46,7 +46,7 @@ def erase(
 ) -> None:
     """Permanently erase a person's data.
 
-    E-mails queued for the person are cancelled. The suppression list keeps a hash, so that the address gets no more mail.
+    E-mails queued for the person are cancelled. The suppression list keeps a hash so the address gets no more mail.
 
     \b
     Example: fairpost privacy erase ann@example.com --all-workspaces
@@ -94,7 +94,7 @@ def _tell(done: "Erasure", dry_run: bool) -> None:
     if done.in_hand:
         ids = " ".join(map(str, done.in_hand))
         typer.echo(
-            f"not erased, because they are being sent or in doubt: {ids}\nRun the command again when they are finished."
+            f"not erased because they are being sent or in doubt: {ids}\nRun the command again when they are finished."
         )
 
 
@@ -110,7 +110,7 @@ def export(
 ) -> None:
     """Export a person's data as JSON.
 
-    Exports prospects, lists, e-mails with content and attempts, suppressions and events. Other recipients are left out.
+    Exports prospects, lists, e-mails with content and attempts, suppressions and events. Omits other recipients.
 
     \b
     Example: fairpost privacy export ann@example.com --all-workspaces --output ann.json
@@ -143,7 +143,7 @@ def export(
 
 def _scope(workspace: str | None, all_workspaces: bool) -> str | None:
     if all_workspaces and workspace is not None:
-        raise typer.BadParameter("give either --workspace or --all-workspaces")
+        raise typer.BadParameter("specify either --workspace or --all-workspaces")
     return None if all_workspaces else workspace or read_settings().workspace
 
 

@@ -23,7 +23,7 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="NAME=FIELD",
-        help="Field that a column is imported into. NAME= skips the column. Repeatable.",
+        help="Field to import a column into. NAME= skips the column. Repeatable.",
     ),
 ]
 Encoding = Annotated[str | None, typer.Option(help="File encoding: utf-8, cp1252 or utf-16. [default: detected]")]
@@ -34,19 +34,17 @@ FIELDS_SHOWN = 60  # characters
 @app.command("import")
 def import_(
     list_name: Annotated[
-        str, typer.Argument(metavar="LIST", help="List to add the prospects to. It is created if it does not exist.")
+        str, typer.Argument(metavar="LIST", help="List to add the prospects to. Created if it does not exist.")
     ],
     file: File,
     workspace: Workspace = "",
     column: Columns = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip invalid lines and import the others.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a CSV file into a list, unless a line is invalid.
+    """Import a CSV file into a list if all lines are valid.
 
     The first line contains the column names. One column must be the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep fields that the file does not contain.
 
@@ -130,7 +128,7 @@ def list_(
 
 @app.command()
 def lists(workspace: Workspace = "", as_json: AsJson = False) -> None:
-    """List the lists and their sizes.
+    """Show all lists and their sizes.
 
     \b
     Example: fairpost prospects lists

@@ -26,7 +26,8 @@ Workspace = Annotated[
 def list_(as_json: AsJson = False) -> None:
     """List regions and their state.
 
-    Shows each region's address, schema, engines and queue. A region that does not respond within 3 seconds is marked and does not delay the others.
+    Shows each region's address, schema, engines and queue. A region that does not respond within 3 seconds is marked as
+    such and does not delay the others.
 
     \b
     Example: fairpost region list
@@ -51,7 +52,8 @@ def list_(as_json: AsJson = False) -> None:
 def place(workspace: Workspace, region: Annotated[str, typer.Argument(metavar="REGION", help="Region name.")]) -> None:
     """Assign a workspace to a region. This cannot be changed.
 
-    The assignment is stored in the home database. A workspace cannot be moved later, because its e-mails stay in its region.
+    The assignment is stored in the home database. A workspace cannot be moved later, because its e-mails remain in the
+    region.
 
     \b
     Example: fairpost region place acme eu
@@ -85,7 +87,7 @@ def workspaces(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List workspaces and their regions, up to 1,000 at once.
+    """List workspaces and their regions, up to 1,000 at a time.
 
     \b
     Example: fairpost region workspaces --region eu

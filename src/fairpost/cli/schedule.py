@@ -22,7 +22,7 @@ T = TypeVar("T")
 app = typer.Typer(no_args_is_help=True, help="Set a workspace's sending window and daily quota.")
 
 ZONES_NAMED = 3
-IN_OPTIONS = {  # the option for each field of the schedule
+IN_OPTIONS = {  # the option for each schedule field
     "timezone": "--timezone",
     "days": "--days",
     "holidays": "--holiday",
@@ -48,7 +48,7 @@ def set_(
         str | None,
         typer.Option(
             metavar="HOURS",
-            help="Hours to send in, for example 09:00-17:00, 22:00-06:00 (ends the next day). Use `all` for the whole day.",
+            help="Hours to send in, for example 09:00-17:00, or 22:00-06:00, which ends the next day. Use `all` for the whole day.",
         ),
     ] = None,
     any_time: Annotated[
@@ -56,10 +56,10 @@ def set_(
     ] = False,
     holiday: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATE", help="Add a date without sending, for example 2027-12-25. Repeatable."),
+        typer.Option(metavar="DATE", help="Add a date on which nothing is sent, for example 2027-12-25. Repeatable."),
     ] = None,
     no_holidays: Annotated[
-        bool, typer.Option("--no-holidays", help="Remove all holidays, except those given with --holiday.")
+        bool, typer.Option("--no-holidays", help="Remove all holidays except those given with --holiday.")
     ] = False,
     quota: Annotated[
         int | None,
@@ -80,8 +80,8 @@ def set_(
 ) -> None:
     """Set a workspace's sending window and daily quota.
 
-    The window and the quota apply to all campaigns of the workspace together. Changes take effect immediately, even for queued e-mails. E-mails outside campaigns are not affected.
-    Omitted options keep their current values.
+    The window and the quota apply to all of the workspace's campaigns together. Changes take effect immediately, even
+    for queued e-mails. E-mails outside campaigns are not affected. Omitted options keep their current values.
 
     \b
     Example: fairpost schedule set --timezone Europe/Berlin --days mon-fri --hours 09:00-17:00 --quota 200 --ramp-up 10d
@@ -94,7 +94,7 @@ def set_(
         days, hours = "all", "all"
     if all(given is None for given in (timezone, days, hours, holiday, quota, ramp_up)) and not no_holidays:
         raise typer.BadParameter(
-            "give at least one of --timezone, --days, --hours, --any-time, --holiday, --no-holidays, --quota and --ramp-up"
+            "specify at least one of --timezone, --days, --hours, --any-time, --holiday, --no-holidays, --quota and --ramp-up"
         )
     from fairpost.actions.schedules import SetSchedule
     from fairpost.actions.schedules import set_ as set_schedule
@@ -128,7 +128,8 @@ def set_(
 def show(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show a workspace's sending window and daily quota.
 
-    Shows whether the window is open now, how much of the quota is used today, the ramp-up, and the next seven days.
+    Shows whether the window is open now, how much of the quota has been used today, the ramp-up, and the next seven
+    days.
 
     \b
     Example: fairpost schedule show

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def parse_duration(text: str) -> int:
-    """Parse a duration such as 3d, 12h or 30m, and return it in seconds."""
+    """Parse a duration such as 3d, 12h or 30m and return it in seconds."""
     return _read(parsers.duration_s, text)
 
 

@@ -77,7 +77,7 @@ class ShownSchedule:
         return end if end < self.now + windows.SEARCH_MAX else None
 
     def opens_at(self) -> datetime | None:
-        """Return when the window opens, or None if it is open now or stays closed for a year."""
+        """Return when the window opens, or None if it is open now or will stay closed for a year."""
         if self.window is None or self.is_open():
             return None
         try:
@@ -180,7 +180,7 @@ class ShownSchedule:
         growth = f", growing evenly over the first {quota.ramp_up_days} days" if quota.ramp_up_days else ""
         if quota.ramp_up_percents:
             growth = (
-                f", starting with {', '.join(f'{each}%' for each in quota.ramp_up_percents)} of it on the first days"
+                f", starting with {', '.join(f'{each}%' for each in quota.ramp_up_percents)} of it over the first days"
             )
         return f"at most {quota.daily_max:,} a day{clock}{growth}"
 
@@ -192,7 +192,7 @@ class ShownSchedule:
         return (
             f"closed; next opens {self._ahead(start)}"
             if start
-            else "closed for the next year: add days, or remove holidays"
+            else "closed for the next year: add days or remove holidays"
         )
 
     def _quota_in_words(self) -> str:

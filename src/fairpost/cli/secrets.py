@@ -28,7 +28,8 @@ def rotate_(
 ) -> None:
     """Encrypt every password with a new key.
 
-    Creates a new key, unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, no password is lost. Run the command again.
+    Creates a new key unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key.
+    If the command is interrupted, no password is lost. Run the command again.
 
     \b
     Example: fairpost secrets rotate
@@ -43,7 +44,7 @@ def rotate_(
     if as_json:
         print_json(done)
     elif done is None:
-        typer.echo("Nothing to do: there is no key yet. It is created with the first password.")
+        typer.echo("Nothing to do: there is no key yet. The key is created with the first password.")
     else:
         _print(done, vault.keyring)
 
@@ -51,7 +52,7 @@ def rotate_(
 def _require_key_for_all_regions(settings: Settings, ring: "Keyring") -> None:
     """Refuse to rotate a key file that several regions share.
 
-    A second rotation would drop the key that the regions not yet rotated still need.
+    A second rotation would drop the key that regions not yet rotated still need.
     """
     if settings.regions and len(settings.regions) > 1 and not ring.is_given:
         raise FairpostError(
@@ -65,16 +66,16 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     already = f" ({done.already} already were)" if done.already else ""
     typer.echo(f"sealed {_passwords(done.resealed)} with key {done.key_id}{already}")
     for name in done.dropped:
-        typer.echo(f"{name} has no password now. Set it: fairpost account set {name} --ask-password")
+        typer.echo(f"{name} no longer has a password. Set one: fairpost account set {name} --ask-password")
     for name in done.dropped_keys:
-        typer.echo(f"mail is no longer signed with {name}. To create a new key, see: fairpost domain add-key --help")
+        typer.echo(f"{name} can no longer sign mail. To create a new key, see: fairpost domain add-key --help")
     for url in done.dropped_webhooks:
-        typer.echo(f"the webhook {url} has no secret now. Create one: fairpost webhook rotate --help")
+        typer.echo(f"the webhook {url} no longer has a secret. Create one: fairpost webhook rotate --help")
     if not ring.is_given:
-        typer.echo(f"the key is in {ring.file}; copy the file to all machines that send from this database")
+        typer.echo(f"the key is in {ring.file}; copy the file to every machine that sends from this database")
         if ring.file_old.exists():
             typer.echo(
-                f"the previous key is in {ring.file_old}; keep this file as long as you keep backups that need it"
+                f"the previous key is in {ring.file_old}; keep this file for as long as you keep backups that need it"
             )
     elif done.resealed:
         typer.echo("FAIRPOST_SECRET_KEY_OLD is now only needed for earlier backups")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
     from fairpost.store.templates import StoredSequence, StoredTemplate
 
-app = typer.Typer(no_args_is_help=True, help="Write sequences: a first e-mail and its follow-ups.")
+app = typer.Typer(no_args_is_help=True, help="Create sequences: a first e-mail and its follow-ups.")
 
 STEPS_MAX = 100
 
@@ -35,15 +35,19 @@ def set_(
         list[str],
         typer.Option(
             metavar="STEP",
-            help='Template of a step. From the second step on, add a delay, for example "reminder after 3d". Repeatable.',
+            help='Template for a step. From the second step on, add a delay, for example "reminder after 3d". Repeatable.',
         ),
     ],
     workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write a sequence, or replace all its steps.
+    """Create a sequence or replace all its steps.
 
-    Use --step once for each e-mail, in order. A delay starts when the previous step is sent to the recipient. Examples are 3d, 12h, 30m and "1d 12h". The maximum is a year. Follow-ups use the subject of the first step, so that they stay in its thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows the e-mail outside the thread. If a step cannot be sent to a recipient, the following steps are not sent either. After a campaign is launched with a sequence, the steps of the sequence cannot be changed.
+    Use --step once for each e-mail, in order. A delay, such as 3d, 12h, 30m or "1d 12h", starts when the previous step
+    is sent to the recipient. The maximum is a year. Follow-ups use the subject of the first step, so they stay in its
+    thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows the
+    e-mail outside the thread. If a step cannot be sent to a recipient, the remaining steps are not sent either. Once a
+    campaign has been launched with a sequence, the sequence's steps cannot be changed.
 
     \b
     Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"
@@ -56,7 +60,7 @@ def set_(
     if as_json:
         print_json({**_facts(stored), "is_new": is_new})
         return
-    typer.echo(f"{'wrote' if is_new else 'set'} sequence {name}: {_count(stored.steps)}")
+    typer.echo(f"{'created' if is_new else 'changed'} sequence {name}: {_count(stored.steps)}")
     for number, each in enumerate(stored.steps, 1):
         typer.echo(f"  {number}. {each.template}{_delay_in_words(each, number)}")
 
@@ -77,7 +81,7 @@ def list_(workspace: Workspace = "", as_json: AsJson = False) -> None:
         rows = ((s.name, len(s.steps), _in_a_row(s.steps), _campaigns_in_words(s), iso(s.created_at)) for s in found)
         print_table(("sequence", ">steps", "sends", "campaigns", "since"), rows)
     else:
-        typer.echo("No sequences. Write one: fairpost sequence set NAME --step TEMPLATE")
+        typer.echo("No sequences. Create one: fairpost sequence set NAME --step TEMPLATE")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Options for an account's server, of every kind of transport."""
+"""Options for an account's server, for every kind of transport."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any

@@ -28,7 +28,7 @@ def with_store(
 
 
 def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
-    """Run the work on the home database, whichever region is selected."""
+    """Run the work on the home database, regardless of the selected region."""
     import asyncio
 
     from fairpost.startup.parts import open_home
@@ -41,7 +41,7 @@ def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
 
 
 def who() -> str:
-    """Return the user and machine, which are recorded where others can see them."""
+    """Return the user and the machine. They are recorded where others can see them."""
     import getpass
     import socket
 

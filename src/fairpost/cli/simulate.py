@@ -32,7 +32,7 @@ def accounts(
     ] = 200,
     days: Annotated[float, typer.Option(min=0.01, max=365, help="Duration in days.")] = 7,
     emails: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of e-mails to send.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Random seed. The same seed always produces the same run.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed. A given seed always produces the same run.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Check that accounts at many providers stay within their limits.
@@ -82,7 +82,7 @@ def accounts(
 @app.command()
 def fairness(
     scenario: Annotated[ScenarioName, typer.Option(help="Scenario to simulate.")] = ScenarioName.WHALE,
-    seed: Annotated[int, typer.Option(help="Random seed. The same seed always produces the same run.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed. A given seed always produces the same run.")] = 1,
     scale: Annotated[int, typer.Option(min=1, max=100, help="Factor for the number of e-mails and slots.")] = 1,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -135,11 +135,11 @@ def abuse(
         int, typer.Option(min=20, max=100_000, help="Number of senders. Three in four are honest.")
     ] = 200,
     days: Annotated[int, typer.Option(min=2, max=365, help="Duration in days.")] = 14,
-    seed: Annotated[int, typer.Option(help="Random seed. The same seed always produces the same run.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed. A given seed always produces the same run.")] = 1,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check which senders are throttled for abuse, and how soon.
+    """Check which senders are throttled for abuse and how soon.
 
     Simulates honest senders and abusers under the engine's policy. Compares the policy with a timer that scores all senders once an hour. Needs no database.
 
@@ -175,7 +175,7 @@ def providers(
     only: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Only cases whose name contains this text. Repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed. The same seed always produces the same run.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed. A given seed always produces the same run.")] = 1,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases without running them.")] = False,
     plot: Plot = None,
     as_json: AsJson = False,

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show the current state, and why mail is not sent.
+    """Show the current state and why mail is not being sent.
 
-    The command's speed does not depend on the number of e-mails. Scheduled and ready e-mails are counted together as waiting.
+    The command is equally fast regardless of the number of e-mails. Scheduled and ready e-mails are counted together as
+    waiting.
 
     \b
     Example: fairpost status

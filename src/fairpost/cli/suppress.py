@@ -1,4 +1,4 @@
-"""`fairpost suppress`: addresses that get no mail."""
+"""`fairpost suppress`: addresses that receive no mail."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +32,7 @@ class AddressOrCommand(TyperGroup):
 app = typer.Typer(
     cls=AddressOrCommand,
     no_args_is_help=True,
-    help='List, add and remove addresses that get no mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
+    help='List, add and remove addresses that receive no mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
 )
 
 Address = Annotated[
@@ -56,7 +56,7 @@ def add(
 ) -> None:
     """Suppress an address. `add` is optional.
 
-    E-mails already queued for the address are not sent either. An unsubscribe stops only bulk mail.
+    E-mails already queued for the address will not be sent either. An unsubscribe stops only bulk mail.
 
     \b
     Example: fairpost suppress ann@example.com --reason "asked us to stop"
@@ -103,7 +103,7 @@ def list_(
         print_table(columns, rows)
     elif not more:
         typer.echo(
-            "No address is suppressed." if workspace is kind is search is after is None else "No matching address."
+            "No addresses are suppressed." if workspace is kind is search is after is None else "No matching addresses."
         )
     if more:
         typer.echo(f"and {more:,} erased addresses, kept as hashes. Check one: fairpost suppress show ADDRESS")
@@ -113,7 +113,7 @@ def list_(
 def show(address: Address, as_json: AsJson = False) -> None:
     """Show whether an address is suppressed, why, and since when.
 
-    Covers every workspace, and shows the number of soft bounces.
+    Covers every workspace and shows the number of soft bounces.
 
     \b
     Example: fairpost suppress show ann@example.com
@@ -135,7 +135,7 @@ def show(address: Address, as_json: AsJson = False) -> None:
         times = f"{b.count} ({limit}), the first {iso(b.first_at)}, the last {iso(b.last_at)}"
         typer.echo(plain(f"soft bounces in {_in_words(b.workspace)}: {times}"))
     if not where and not soft:
-        typer.echo(plain(f"{address} is not suppressed, and has no soft bounces"))
+        typer.echo(plain(f"{address} is not suppressed and has no soft bounces"))
 
 
 @app.command("soft-bounces")
@@ -148,7 +148,7 @@ def soft_bounces(
 ) -> None:
     """Show or set how many soft bounces suppress an address.
 
-    Counts consecutive e-mails within 30 days that failed because the mailbox was unavailable.
+    Consecutive e-mails that failed within 30 days because the mailbox was unavailable are counted.
 
     \b
     Example: fairpost suppress soft-bounces --max 3
@@ -168,11 +168,11 @@ def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or `-` for standard input.")],
     workspace: Workspace = None,
     everywhere: Everywhere = False,
-    kind: Annotated[SuppressionKind, typer.Option(help="Kind for lines without a kind.")] = SuppressionKind.MANUAL,
-    reason: Annotated[str, typer.Option(help="Reason for lines without a reason.")] = "imported",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
-    ] = False,
+    kind: Annotated[
+        SuppressionKind, typer.Option(help="Kind to record for lines that do not specify one.")
+    ] = SuppressionKind.MANUAL,
+    reason: Annotated[str, typer.Option(help="Reason to record for lines that do not specify one.")] = "imported",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip invalid lines and import the others.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import addresses from a CSV file if all are valid.
@@ -254,7 +254,7 @@ async def _checked(store: "Store", address: str) -> str:
 
 def _scope(workspace: str | None, everywhere: bool) -> str:
     if everywhere and workspace is not None:
-        raise typer.BadParameter("give either --workspace or --everywhere")
+        raise typer.BadParameter("specify either --workspace or --everywhere")
     return EVERYBODY if everywhere else workspace or read_settings().workspace
 
 

@@ -53,7 +53,7 @@ class Defaults:
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 # At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at different separators,
-# so this applies after any separator. An apostrophe is doubled, so that reading removes exactly what writing added.
+# so this applies after any separator. An apostrophe is doubled so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")
 
@@ -68,12 +68,12 @@ def as_it_was(cell: str) -> str:
 
 @contextmanager
 def rows_into(out: BinaryIO) -> Iterator[Callable[[tuple[str, ...]], object]]:
-    """Write the header, and yield a function that writes a row."""
+    """Write the header and yield a function that writes a row."""
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
     try:
         write = csv.writer(
             text, lineterminator="\r\n"
-        ).writerow  # as in RFC 4180; a lone \r in a cell is then quoted, too
+        ).writerow  # as in RFC 4180; a lone \r in a cell is then also quoted
         write(COLUMNS)
         yield write
         text.flush()
@@ -100,7 +100,7 @@ def read_list(file: BinaryIO, *, name: str, defaults: Defaults) -> Iterator[Entr
         if not first:
             return
         if len(first) == LINE_CHARS_MAX:
-            raise UnreadableList(f"{name}, line 1: more than {LINE_CHARS_MAX:,} characters. Is it a CSV file?")
+            raise UnreadableList(f"{name}, line 1: longer than {LINE_CHARS_MAX:,} characters. Is it a CSV file?")
         delimiter, columns = _layout(first, name)
         rows = csv.reader(chain([first], lines), delimiter=delimiter)
         if columns is not None:
@@ -167,11 +167,11 @@ def _entry(
     if not whole.isascii() and (broken := _broken(whole)):
         return BadLine(line, broken)
     if "\0" in whole:
-        return BadLine(line, "has a zero byte")
+        return BadLine(line, "contains a zero byte")
     if not address:
         return BadLine(line, "has no address")
     if len(whole) > ROW_CHARS_MAX:
-        return BadLine(line, f"has {len(whole):,} characters, more than {ROW_CHARS_MAX:,}")
+        return BadLine(line, f"is {len(whole):,} characters long; the maximum is {ROW_CHARS_MAX:,}")
     known = kinds.get(kind.lower()) if kind else defaults.kind
     if known is None:
         return BadLine(line, f"kind must be one of {', '.join(kinds)}; got {kind!r}")

@@ -52,22 +52,22 @@ def set_(
         str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
     ] = None,
     html: Annotated[
-        str | None, typer.Option(metavar="HTML", help="HTML, in addition to the plain text or instead of it.")
+        str | None, typer.Option(metavar="HTML", help="HTML, in addition to or instead of the plain text.")
     ] = None,
     html_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
     ] = None,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text, and keep the HTML.")] = False,
-    no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML, and keep the plain text.")] = False,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text and keep the HTML.")] = False,
+    no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML and keep the plain text.")] = False,
     reply_to: ReplyTo = None,
     header: Headers = None,
     workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write a template, or change parts of it.
+    """Create a template or change parts of one.
 
-    A new template needs a subject, and text or HTML. Parts that you omit are not changed. A template with an error is not stored.
-    Campaigns that were launched before keep their content.
+    A new template needs a subject, and text, HTML or both. Parts that you omit are not changed. A template with an
+    error is not stored. Campaigns that have already been launched keep their content.
 
     \b
     Write the recipient's fields in braces:
@@ -127,7 +127,7 @@ def list_(workspace: Workspace = "", as_json: AsJson = False) -> None:
         rows = ((t.name, short(t.subject), bodies(t), ", ".join(t.sequences), iso(t.changed_at)) for t in found)
         print_table(("template", "subject", "has", "used by", "changed"), rows)
     else:
-        typer.echo("No templates. Write one: fairpost template set NAME --subject … --text …")
+        typer.echo("No templates. Create one: fairpost template set NAME --subject … --text …")
 
 
 @app.command()
@@ -188,7 +188,7 @@ def preview(
     Example: fairpost template preview welcome --prospect ann@example.com
     """
     if prospect is not None and field:
-        raise typer.BadParameter("give either --prospect or --field")
+        raise typer.BadParameter("specify either --prospect or --field")
     own = _own_fields(field or [])
 
     async def work(store: "Store") -> "tuple[StoredTemplate, dict[str, Any] | None]":
@@ -244,7 +244,7 @@ def _given(subject: str | None, text: str | None, html: str | None, *, is_needed
     given = {part: value or None for part, value in zip(PARTS, (subject, text, html), strict=True) if value is not None}
     if not given and is_needed:
         options = "--subject, --text, --text-file, --html, --html-file, --reply-to and --header"
-        raise typer.BadParameter(f"give at least one of {options}")
+        raise typer.BadParameter(f"specify at least one of {options}")
     if subject is not None and not subject.strip():
         raise typer.BadParameter("the subject must not be empty", param_hint="--subject")
     return given
@@ -253,7 +253,7 @@ def _given(subject: str | None, text: str | None, html: str | None, *, is_needed
 def _body(part: str, words: str | None, file: str | None, is_out: bool) -> str | None:
     """Return the content of a part, or None if it was not given."""
     if (words is not None) + (file is not None) + is_out > 1:
-        raise typer.BadParameter(f"give only one of --{part}, --{part}-file and --no-{part}")
+        raise typer.BadParameter(f"specify only one of --{part}, --{part}-file and --no-{part}")
     if is_out:
         return TAKEN_OUT
     body = words if file is None else read_text(file)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARTS = ("subject", "text", "html")
 SAMPLE_ADDRESS = "ada@example.com"
-SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # characters of a line around a mistake
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # characters of the line to show around a mistake
 SUBJECT_SHOWN = 60  # characters
 
 
@@ -113,7 +113,7 @@ def outcome(name: str, before: "StoredTemplate | None", after: "StoredTemplate",
     has = [part for part in PARTS if parts_of(after)[part] is not None]
     has += [name for name in ("headers", "reply_to") if getattr(after.header_fields, name)]
     if before is None:
-        return f"wrote template {name}: {_listed(has)}"
+        return f"created template {name}: {_listed(has)}"
     gone = [part for part in changed if part not in has]
     kept = [part for part in has if part not in changed]
     said = [f"{_listed([part for part in changed if part in has])} changed"] if set(changed) - set(gone) else []
@@ -155,6 +155,6 @@ def short(subject: str) -> str:
 
 
 def echo_body(body: str) -> None:
-    """Print the body, unchanged to a file, and without control characters to a terminal."""
+    """Print the body: unchanged to a file, without control characters to a terminal."""
     is_seen = sys.stdout.isatty()
     typer.echo("\t".join(map(plain, body.split("\t"))) if is_seen else body, nl=not body.endswith("\n"))

@@ -80,7 +80,9 @@ def up(
 ) -> None:
     """Start Fairpost locally, with a demonstration.
 
-    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail from the demonstration is delivered to that inbox. The demonstration starts with a burst of a few seconds. Half an hour of everyday mail follows, so that every page has data to show.
+    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail
+    from the demonstration is delivered to that inbox. The demonstration starts with a burst of a few seconds, followed
+    by half an hour of everyday mail, so every page has data to show.
 
     \b
     Example: fairpost up
@@ -117,7 +119,7 @@ def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
     """Return whether to run the demonstration. By default, it runs only on the embedded database."""
     if asked and not settings.engine:
         raise FairpostError(
-            "The demonstration needs the engine, but FAIRPOST_ENGINE is off. Set it to on, or add --no-demo"
+            "The demonstration requires the engine, but FAIRPOST_ENGINE is off. Set it to on or add --no-demo"
         )
     return settings.database_url is None and settings.engine if asked is None else asked
 
@@ -149,7 +151,7 @@ async def _up(settings: Settings, wanted: Wanted) -> None:
 
 
 async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
-    """Return the URL of a database that responds, or None if stopped before then."""
+    """Return the URL of a database that responds, or None if stopped first."""
     import asyncio
 
     from fairpost.startup.parts import prepare_database
@@ -222,7 +224,7 @@ def _until_a_signal() -> "asyncio.Event":
 
 @contextmanager
 def _alone(home: Path) -> Iterator[TextIO]:
-    """Allow one `up` per home. The lock ends with the process."""
+    """Allow one `up` per home. The lock is released when the process ends."""
     import fcntl
     import os
 
@@ -282,7 +284,7 @@ async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _api(settings: Settings, port: int | None) -> AsyncIterator[str]:
-    """Run the HTTP API in this process, and yield its URL."""
+    """Run the HTTP API in this process and yield its URL."""
     from fairpost.api.app import build_app
     from fairpost.api.serve import serving
     from fairpost.startup.address import is_url_chosen
@@ -395,12 +397,12 @@ def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, wi
     typer.echo(f"HTTP API: {api_url}/docs (for a key: fairpost key add --workspace default)")
     if links.first_admin is not None:
         typer.echo(
-            f"to keep access: {links.first_admin} (become the first admin with a password; valid once, for a day)"
+            f"to keep access: {links.first_admin} (become the first admin and choose a password; valid once, for a day)"
         )
 
 
 def _open(link: str) -> None:
-    """Open the link in a browser. If this fails, the user can open the link that was printed before."""
+    """Open the link in a browser. If this fails, the user can open the printed link instead."""
     import webbrowser
     from contextlib import suppress
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairpost.observe.senders import ShownSender
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Register users, and see which are throttled and why.")
+app = typer.Typer(no_args_is_help=True, help="Register users and see which are throttled and why.")
 
 NAME_MAX = 200
 PLAN_MAX = 100
@@ -44,7 +44,7 @@ User = Annotated[
 
 
 def _since(text: str) -> datetime:
-    """Parse a date, which is read as midnight UTC."""
+    """Parse a date, which means midnight UTC."""
     try:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
@@ -77,7 +77,7 @@ def set_(
     ] = None,
     workspace: Workspace = "",
 ) -> None:
-    """Register a workspace or user, or change it.
+    """Register or change a workspace or user.
 
     The plan and the age determine the tier. Changes take effect immediately, even for queued e-mails. Omitted options keep their current values.
 
@@ -86,11 +86,11 @@ def set_(
     """
     id_ = _id(workspace, user)
     if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
-        raise typer.BadParameter("give at least one of --plan, --since, --daily-max, --waiting-max and --home")
+        raise typer.BadParameter("specify at least one of --plan, --since, --daily-max, --waiting-max and --home")
     if home is not None and id_.level is SenderLevel.WORKSPACE:
-        raise typer.BadParameter("--home needs a user")
+        raise typer.BadParameter("--home requires a user")
     if plan is not None and len(plan) > PLAN_MAX:
-        raise typer.BadParameter(f"a plan can have at most {PLAN_MAX} characters")
+        raise typer.BadParameter(f"a plan can be at most {PLAN_MAX} characters long")
     from fairpost.actions.senders import SetUser, set_user
     from fairpost.providers.domain_proof import provable_domain
     from fairpost.startup.parts import sender_policy
@@ -145,7 +145,7 @@ def list_(
 ) -> None:
     """List workspaces and users that are registered or throttled.
 
-    Throttled workspaces and users come first, including those with a throttle that is only observed.
+    Throttled workspaces and users come first, including those whose throttle is only observed.
 
     \b
     Example: fairpost user list --throttled
@@ -174,19 +174,22 @@ def throttle(
     ] = None,
     until: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="End of the throttle, for example 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=moment, metavar="TIME", help="Time at which the throttle ends, for example 2030-01-31T09:00:00Z."
+        ),
     ] = None,
     workspace: Workspace = "",
 ) -> None:
     """Throttle a workspace or user manually.
 
-    The mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no score shortens it.
+    Mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no
+    score shortens it.
 
     \b
     Example: fairpost user throttle --workspace acme ann --for 4h --reason "a bought list"
     """
     if length is not None and until is not None:
-        raise typer.BadParameter("give either --for or --until")
+        raise typer.BadParameter("specify either --for or --until")
     from fairpost.actions.senders import Throttle
     from fairpost.actions.senders import throttle as throttled
     from fairpost.observe.senders import waiting_behind
@@ -212,14 +215,15 @@ def unthrottle(
     immune_for: Annotated[
         timedelta | None,
         typer.Option(
-            parser=span, metavar="SPAN", help="Time until a score can throttle the sender again. [default: 24h]"
+            parser=span, metavar="SPAN", help="Time before a score can throttle the sender again. [default: 24h]"
         ),
     ] = None,
     workspace: Workspace = "",
 ) -> None:
-    """End a throttle, so that queued mail can be sent.
+    """End a throttle so that queued mail can be sent.
 
-    Works for manual and automatic throttles. After that, no score throttles the same sender for the duration in --immune-for.
+    Works for manual and automatic throttles. After that, no score can throttle the sender again for the duration of
+    --immune-for.
 
     \b
     Example: fairpost user unthrottle --workspace acme ann
@@ -252,7 +256,7 @@ def unthrottle(
 def _id(workspace: str, user: str | None) -> SenderId:
     for name, what in ((workspace, "workspace"), (user, "user")):
         if name is not None and not 0 < len(name) <= NAME_MAX:
-            raise typer.BadParameter(f"the name of a {what} must have 1 to {NAME_MAX} characters")
+            raise typer.BadParameter(f"the name of a {what} must be 1 to {NAME_MAX} characters long")
     if user is None:
         return SenderId(workspace=workspace, level=SenderLevel.WORKSPACE)
     return SenderId(workspace=workspace, name=user)

@@ -108,7 +108,7 @@ def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -
     if not is_user and shown.sender.id.workspace in policy.trusted:
         scored = "none: your own workspace is not scored (FAIRPOST_WORKSPACE)"
     if score is not None:
-        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled with a score above {policy.abuse.threshold}"
+        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled if the score exceeds {policy.abuse.threshold}"
     return [
         (
             "home",
@@ -176,7 +176,7 @@ def _throttle_in_words(sender: "Sender", now: datetime) -> str | None:
 
 def _immunity_in_words(sender: "Sender", now: datetime) -> str | None:
     until = sender.immune_until
-    return f"no score throttles it until {when(until, now)}" if until is not None and until > now else None
+    return f"no score can throttle it until {when(until, now)}" if until is not None and until > now else None
 
 
 def _other_stops(shown: "ShownSender") -> "list[Stop]":

@@ -51,7 +51,7 @@ def add(
     everywhere: Everywhere = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add an endpoint, and show its secret once.
+    """Add an endpoint and show its secret once.
 
     Future events are posted to the endpoint, signed as defined by the Standard Webhooks specification.
 
@@ -81,7 +81,7 @@ def add(
 
 @app.command("list")
 def list_webhooks(workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """List endpoints of all workspaces, or of one.
+    """List endpoints in all workspaces or in one.
 
     \b
     Example: fairpost webhook list --workspace acme
@@ -154,7 +154,7 @@ def edit(
     description: Description = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change an endpoint's URL or the events it receives.
+    """Change an endpoint's URL or the events that it receives.
 
     \b
     Example: fairpost webhook edit wh_3k9x2m7qa1b2c --type email.bounced
@@ -182,7 +182,7 @@ def edit(
 
 @app.command()
 def pause(webhook: Id, as_json: AsJson = False) -> None:
-    """Pause an endpoint. The endpoint's events are kept and delivered later.
+    """Pause an endpoint. The endpoint's events are kept and will be delivered later.
 
     \b
     Example: fairpost webhook pause wh_3k9x2m7qa1b2c
@@ -233,9 +233,9 @@ def rotate(
     ] = "1d",  # type: ignore[assignment]
     as_json: AsJson = False,
 ) -> None:
-    """Replace an endpoint's secret, and show the new one once.
+    """Replace an endpoint's secret and show the new one once.
 
-    Until the overlap ends, requests have both signatures.
+    Until the overlap ends, requests carry both signatures.
 
     \b
     Example: fairpost webhook rotate wh_3k9x2m7qa1b2c --overlap 2h
@@ -286,7 +286,7 @@ def replay(
     cursor: Annotated[str | None, typer.Option(help="Redeliver all events after this cursor.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Redeliver events, with the same IDs.
+    """Redeliver events with the same IDs.
 
     \b
     Example: fairpost webhook replay wh_3k9x2m7qa1b2c --since 2030-01-31T09:00:00Z
@@ -294,7 +294,7 @@ def replay(
     from fairpost.actions import webhooks
 
     if (since is None) == (cursor is None):
-        raise FairpostError("Give either --since or --cursor.")
+        raise FairpostError("Specify either --since or --cursor.")
     hook, ids = _act(
         webhooks.replay, webhook, lambda id_: webhooks.ReplayWebhook(id=id_, called=webhook, since=since, cursor=cursor)
     )
@@ -375,7 +375,7 @@ def listen(
         raise FairpostError("--secret must be a webhook secret, for example whsec_….") from None
 
     def show(received: Received) -> None:
-        verdict = {None: "not verified, no --secret", True: "verified", False: "WRONG SIGNATURE"}[received.is_signed]
+        verdict = {None: "not verified: no --secret", True: "verified", False: "WRONG SIGNATURE"}[received.is_signed]
         typer.echo(f"{received.message_id}  {verdict}")
         typer.echo(plain(received.text))
 
@@ -393,7 +393,7 @@ def listen(
 def _scope(workspace: str | None, everywhere: bool) -> str | None:
     if everywhere:
         if workspace is not None:
-            raise FairpostError("Give either --workspace or --everywhere.")
+            raise FairpostError("Specify either --workspace or --everywhere.")
         return None
     return workspace or read_settings().workspace
 
@@ -448,7 +448,7 @@ def _print_secret(webhook: "Webhook", secret: str, ids: "PublicIds", *, as_json:
         return
     typer.echo(f"{_called(webhook, ids)} {webhook.url}")
     typer.echo(f"secret: {secret}")
-    typer.echo("store it now: it is not shown again")
+    typer.echo("store it now: it will not be shown again")
     typer.echo(f"next: fairpost webhook test {_called(webhook, ids)}")
 
 

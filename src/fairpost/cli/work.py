@@ -18,7 +18,7 @@ def work(
         typer.Option(
             min=1,
             max=10_000,
-            help="Accounts per process. [default: accounts without a pause share a process; each other account has its own]",
+            help="Accounts per process. [default: accounts without a pause share a process; every other account has its own]",
             show_default=False,
         ),
     ] = None,
@@ -30,10 +30,10 @@ def work(
         ),
     ] = False,
     lease_s: Annotated[
-        float, typer.Option(min=1, max=3600, help="Seconds until another worker can take over an account.")
+        float, typer.Option(min=1, max=3600, help="Number of seconds before another worker can take over an account.")
     ] = 60.0,
     idle_s: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Seconds without work after which a worker exits.")
+        float, typer.Option(min=0.1, max=86_400, help="Number of idle seconds after which a worker exits.")
     ] = 60.0,
     ends_with_stdin: Annotated[
         bool,
@@ -46,8 +46,10 @@ def work(
 ) -> None:
     """Run the engine, which sends queued e-mails.
 
-    Starts processes for the accounts that have work. You can run it on any number of machines with one database. With regions, it
-    sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue. On the second, it stops immediately.
+    Starts processes for the accounts that have work. You can run it on any number of machines that share one database.
+    If there are regions, it sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is
+    stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the
+    queue. On the second, it stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50

@@ -29,7 +29,7 @@ Pools = Annotated[
     typer.Option(
         "--pool",
         metavar="POOL[=FROM,…]",
-        help="Pool to lend, and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains), "
+        help="Pool to lend and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains), "
         "`account` (the account's own address). Repeatable. [default: POOL=proven]",
     ),
 ]
@@ -130,7 +130,8 @@ def pools(
 ) -> None:
     """Show or change the pools that a workspace may use.
 
-    The pools you give replace all earlier ones. A workspace can always use its own accounts. The pool for the service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent with its address.
+    The pools that you specify replace all earlier ones. A workspace can always use its own accounts. The pool for the
+    service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent with its address.
 
     \b
     Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
@@ -139,7 +140,7 @@ def pools(
     from fairpost.store.workspaces import workspace_named
 
     if none and pools:
-        raise FairpostError("Give either --pool or --none. Nothing was changed.")
+        raise FairpostError("Specify either --pool or --none. Nothing was changed.")
     if pools or none:
         request = SetPools(name=name, operator=_operator(read_settings()), pools=_lent(pools or []))
         found = act(set_pools, request, fields=_fields(pools))
@@ -236,7 +237,7 @@ def suspend(
 ) -> None:
     """Suspend a workspace. Its keys stop working.
 
-    Queued e-mails are still sent. To stop them as well, use: fairpost hold.
+    E-mails that are already queued will still be sent. To stop them as well, use: fairpost hold.
 
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"

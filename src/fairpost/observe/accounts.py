@@ -100,7 +100,7 @@ class AccountNow:
 class Accounts:
     """A selection of accounts. `all` counts every account; `found` counts those that match.
 
-    `listed` contains at most a hundred of the matches, those with problems first, then by name.
+    `listed` contains at most a hundred of the matches: those with problems first, then by name.
     """
 
     all: int
@@ -151,7 +151,7 @@ async def read_account_facts(store: Store, *, workspace: str | None, name: str |
 def chosen(
     everyone: Sequence[AccountNow], *, having: str | None = None, situation: Situation | None = None
 ) -> Accounts:
-    """Selects accounts. The text `having` may occur in the name, address or pool."""
+    """Selects accounts. Matches are accounts whose name, address or pool contains the text `having`."""
     fitting = [each for each in everyone if _fits(each, (having or "").casefold())]
     found = [each for each in fitting if situation in (None, each.situation)]
     return Accounts(

@@ -26,7 +26,7 @@ STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A campaign in the list. `emails` counts all of its e-mails, and is 0 if none are planned yet.
+    """A campaign in the list. `emails` counts all of its e-mails and is 0 if none are planned yet.
 
     `ends_at` is the actual or expected end.
     """

@@ -19,7 +19,7 @@ from fairpost.store.store import Store
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
 AT_ONCE_MAX = 20_000  # e-mails that can be counted in a few milliseconds
-ROUTES_FROM = 1000  # number of oldest due e-mails that are read to find the accounts that the campaign is waiting for
+ROUTES_FROM = 1000  # how many of the oldest due e-mails are read to find the accounts that the campaign is waiting for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ async def why_it_waits(
     return of_campaign(found)
 
 
-# When nothing is or will become due, the e-mails that are left are those in doubt, those for paused recipients, and
+# When nothing is or will become due, the remaining e-mails are those in doubt, those for paused recipients, and
 # their follow-ups. There are only a few.
 _LEFT = """
     SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked

@@ -132,7 +132,7 @@ def _settings_file(machine: Machine, path: str) -> Check:
         return Check(
             name="settings file",
             grade=Grade.NOTE,
-            text=f"{path} contains a secret, and all users of this machine can read it",
+            text=f"{path} contains a secret, and all users on this machine can read it",
             then=f"chmod o-rwx {shlex.quote(path)}",
         )
     return _ok("settings file", path)
@@ -359,7 +359,7 @@ def _running(engine: Engine) -> Check:
     if waiting and not facts.pause:
         check = _problem("engine", f"none is running, but {waiting:,} e-mails are waiting", "fairpost work")
     else:
-        check = _note("engine", "none is running: nothing is sent", "fairpost work")
+        check = _note("engine", "none is running, so nothing is being sent", "fairpost work")
     return replace(check, code="engine.none")
 
 
@@ -439,7 +439,7 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
 def _given(found: Environment) -> Check:
     name = found.account
     if found.trouble:
-        return _problem("environment", found.trouble, "correct the variables, and restart the engine")
+        return _problem("environment", found.trouble, "correct the variables and restart the engine")
     if not found.is_there:
         then = "start an engine with the variables that are set here: fairpost work"
         return _note("environment", f"no engine has created the account {name} from FAIRPOST_SMTP_HOST yet", then)

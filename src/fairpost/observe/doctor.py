@@ -153,7 +153,7 @@ async def _slots(conn: "asyncpg.Connection") -> list[Holdback]:
         Holdback(
             what=f"the {'active' if row['active'] else 'abandoned'} slot {row['slot_name']}",
             kept_bytes=row["kept"] or 0,
-            then=f"start its reader again, or: SELECT pg_drop_replication_slot('{row['slot_name']}')",
+            then=f"restart its reader, or: SELECT pg_drop_replication_slot('{row['slot_name']}')",
         )
         for row in rows
     ]

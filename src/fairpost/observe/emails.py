@@ -192,7 +192,7 @@ async def show_email(
 
 
 async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[EmailId]:
-    """Returns which of these e-mails belong to campaigns. The keys of campaign e-mails consist of numbers."""
+    """Returns which of these e-mails belong to campaigns. Campaign e-mails have keys that consist of numbers."""
     rows = await store.fetch(
         """SELECT q.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id) WHERE q.campaign_id IS NOT NULL
            UNION ALL

@@ -219,7 +219,7 @@ def _grown(measured: Histograms) -> Iterator[Metric]:
         ("fairpost_email_send_seconds", "Time the mail server took for an e-mail.", (), (Measure.SEND,)),
         (
             "fairpost_database_operation_seconds",
-            "Time the database took for a claim, and for an outcome.",
+            "Time the database took for a claim or for an outcome.",
             ("operation",),
             _OPERATIONS,
         ),
@@ -250,7 +250,7 @@ def _histograms(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _histogram(
         "fairpost_database_seconds",
-        "Time the database took for a claim, and for an outcome.",
+        "Time the database took for a claim or for an outcome.",
         ("operation",),
         (((kind.value,), measured[kind, Tier.NORMAL]) for kind in _OPERATIONS if (kind, Tier.NORMAL) in measured),
     )

@@ -176,7 +176,7 @@ class Throttling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrgentUse:
-    """How much of a workspace's mail was urgent, and which user sent the most urgent mail. Urgent mail is sent before
+    """How much of a workspace's mail was urgent, and which user sent the most of it. Urgent mail is sent before
     all bulk mail.
 
     `is_suspect` means that there is so much urgent mail that it may be bulk mail.

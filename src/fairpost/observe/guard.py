@@ -30,7 +30,7 @@ from fairpost.reasons.rendering import command, sentence
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
-# Files that PostgreSQL creates once in each data directory, and never again.
+# Files that PostgreSQL creates only once in each data directory.
 _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 

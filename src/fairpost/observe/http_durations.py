@@ -51,7 +51,7 @@ class HttpDurations:
         ]
         try:
             await store.value("SELECT fairpost.add_http_durations($1)", json.dumps(rows))
-        except BaseException:  # the durations are kept for the next attempt
+        except BaseException:  # keep the durations for the next attempt
             for key, (n, total_us) in seen.items():
                 self._add(key, n, total_us)
             raise

@@ -365,10 +365,10 @@ def _asked(evidence: Mapping[str, Any] | None) -> str:
 
 
 POLICIES: Mapping[str, str] = {
-    "ask": "An engine asks the provider, and acts on the answer.",
+    "ask": "An engine asks the provider and acts on the answer.",
     "hold": "The e-mail stays in doubt until a person decides.",
-    "resend": "The e-mail is sent again automatically once an engine is working on its account.",
-    "exhausted": "The e-mail has no attempts left, so it is not sent again automatically. A person must decide.",
+    "resend": "The e-mail will be sent again automatically once an engine is working on its account.",
+    "exhausted": "The e-mail has no attempts left, so it will not be sent again automatically. A person must decide.",
 }
 
 

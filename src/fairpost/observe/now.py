@@ -83,7 +83,7 @@ class Now:
 
 
 class NowWatch:
-    """Reads the activity repeatedly, and keeps the values that are needed to compute the rate."""
+    """Reads the activity repeatedly and keeps the values needed to compute the rate."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class ClassQueue:
 class Outcomes:
     """Results since `since`, which is the start of an hour.
 
-    `bounced` and `rejected` count permanent refusals by servers.
+    `bounced` and `rejected` count permanent rejections by servers.
 
     `failed` counts e-mails that Fairpost gave up on; only the newest 10,000 are examined.
     """

@@ -36,9 +36,7 @@ class Recent(Generic[T]):
 
 
 class Recents:
-    """Caches for the most recently used names, one per name, so that memory stays bounded even if there are very many
-    names.
-    """
+    """Caches for the most recently used names, one per name, so memory stays bounded even if there are very many names."""
 
     def __init__(self, *, kept_s: float, kept_max: int) -> None:
         self._kept_s = kept_s

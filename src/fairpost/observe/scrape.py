@@ -36,7 +36,7 @@ class Scrapes:
         return await self._recent.look(self._look)
 
     async def answer(self, _: Request) -> Response:
-        """Responds even if the database is unavailable, because Prometheus tries again."""
+        """Responds even if the database is unavailable, because Prometheus will try again."""
         try:
             return Response(await self.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
         except (FairpostError, *DRIVER_ERRORS) as error:

@@ -27,7 +27,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
 
     The result is not a consistent snapshot: show it to people, but do not base decisions on it.
 
-    Finished e-mails are counted one by one, so frequent callers should leave them out.
+    Finished e-mails are counted one by one, so frequent callers should omit them.
     """
     engines = await read_engines(store, now=now)
     now = now or await store.value("SELECT clock_timestamp()")

@@ -107,11 +107,11 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The outcome of sending is unknown. Decide whether to send again.", "fairpost email list --state in_doubt"
     ),
     "mail.in_doubt": _state(
-        "The outcome of sending is unknown. An engine resolves this according to each e-mail's policy.",
+        "The outcome of sending is unknown. An engine will resolve this according to each e-mail's policy.",
         "fairpost email list --state in_doubt",
     ),
     "mail.stranded": _state(
-        "Claimed by a worker that has stopped. The next worker takes over.",
+        "Claimed by a worker that has stopped. The next worker will take over.",
         "fairpost email list --state claimed --state sending",
     ),
     "mail.turn": _state("Waiting its turn."),
@@ -136,9 +136,9 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Account {account} is not allowed to use its server {server}[: {why}].", "fairpost account verify {account}"
     ),
     "account.read_login_refused": _state(
-        "The mailbox of account {account} refuses the login[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
+        "The mailbox of account {account} rejects the login[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
         "fairpost account verify {account}",
-        brief="its mailbox refuses the login[: {why}]",
+        brief="its mailbox rejects the login[: {why}]",
     ),
     "account.read_unreachable": _state(
         "The mailbox of account {account} cannot be reached[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
@@ -156,7 +156,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.read": _state("The mailbox of account {account} is read regularly[. It was last checked at {looked_at}]."),
     "account.read_soon": _state("The mailbox of account {account} will be read once an engine is running."),
     "account.read_overdue": _state(
-        "The mailbox of account {account} was last read at {read_at}. Bounces and replies that arrived since then are not detected until an engine reads it again.",
+        "The mailbox of account {account} was last read at {read_at}. Bounces and replies that have arrived since then will not be detected until an engine reads the mailbox again.",
         "fairpost account verify {account}",
     ),
     "account.replies_unknown": _state(
@@ -202,15 +202,15 @@ CATALOGUE: Mapping[str, Meaning] = {
         brief="provider's API quota",
     ),
     "account.blocks_workspace": _state(
-        "Workspace {workspace} is blocked on account {account}[ until {until}][: {why}].",
+        "Workspace {workspace} is blocked from using account {account}[ until {until}][: {why}].",
         "fairpost account unblock {account} --workspace {workspace}",
     ),
     "account.no_worker": _state(
-        "An engine is running, but has not started a worker for account {account} yet.",
+        "An engine is running but has not started a worker for account {account} yet.",
         "fairpost account show {account}",
     ),
     "account.not_begun": _state(
-        "Account {account} can send, but has not started yet.", "fairpost account show {account}"
+        "Account {account} can send but has not started yet.", "fairpost account show {account}"
     ),
     "account.sending": _state("Account {account} is sending."),
     "account.idle": _state("Account {account} is ready. No e-mails are queued for it."),
@@ -244,7 +244,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.server_unreachable": _why("the server could not be reached[: {error}]"),
     "email.connection_lost": _why("the connection broke before the message was complete[: {error}]"),
     "email.outcome_unknown": _why("it is unknown whether the e-mail was sent[: {error}]"),
-    "email.unsendable": _why("the server does not support messages of this kind[: {error}]"),
+    "email.unsendable": _why("the server does not support this kind of message[: {error}]"),
     "email.resolved_as_sent": _why("resolved by {by}"),
     "email.resolved_as_failed": _why("outcome unknown, marked as failed by {by}"),
     **{each.code: _why(f"{each.why[0].lower()}{each.why[1:]}[: {{code}} {{reply}}]") for each in FINDINGS},
@@ -252,7 +252,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "campaign.paused_by_hand": _why("{note}"),
     "campaign.cancelled_by_hand": _why("{note}"),
     "campaign.emails_held": _why(
-        "{count} e-mails have not been sent, because they are in doubt or their prospects are paused"
+        "{count} e-mails have not been sent because they are in doubt or their prospects are paused"
     ),
     "campaign.account_removed": _why("account {account} was removed"),
     "campaign.pool_emptied": _why("pool {pool} no longer has an account"),
@@ -267,8 +267,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.feedback": _why("feedback of type {kind}, which is not a complaint"),
     # ── why addresses are on the suppression list ──
     "suppression.soft_bounces": _why("the mailbox rejected mail too often[: {note}]"),
-    "suppression.hard_bounce": _why("the address accepts no mail[: {note}]"),
-    "suppression.manual": _why("added by hand[: {note}]"),
+    "suppression.hard_bounce": _why("the address does not accept mail[: {note}]"),
+    "suppression.manual": _why("added manually[: {note}]"),
     "suppression.unsubscribe": _why("the recipient unsubscribed[: {note}]"),
     "suppression.complaint": _why("the recipient complained[: {note}]"),
     # ── why mail is held, throttled or outside its window, or everything is paused ──
@@ -289,14 +289,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "schedule.quota_unknown": _why("today's quota has not been computed yet"),
     "everything.paused_by_hand": _why("{note}"),
     "everything.database_restored": _state(
-        "This database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, then resume.",
+        "This database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, and then resume.",
         "fairpost resume --all",
-        brief="this database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, then resume",
+        brief="this database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, and then resume",
     ),
     "everything.engines_silent": _state(
-        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. Start that engine again, and sending resumes once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, then resume.",
+        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start that engine again, sending will resume once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume.",
         "fairpost resume --all",
-        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. Start that engine again, and sending resumes once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, then resume",
+        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start that engine again, sending will resume once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume",
     ),
     "everything.database_restarted": _why(
         "the database was restarted or failed over. Waiting for these engines to confirm that no data is missing: {engines}"
@@ -321,7 +321,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "database.lacks_steps": _why(
         "the database lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
     ),
-    "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are missing, too"),
+    "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are also missing"),
     # ── why there is no forecast ──
     "forecast.too_slow": _no_forecast(
         "The forecast takes too long to compute: {done} of {emails} e-mails were processed in time."
@@ -335,7 +335,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "forecast.bad_window": _no_forecast("The sending window cannot be used: {problem}."),
     "forecast.bad_quota": _no_forecast("The daily quota cannot be used: {problem}."),
     "forecast.too_long": _no_forecast(
-        "Even after {years} years, only {sent} of {emails} e-mails would have been sent. Add accounts, or raise their limits."
+        "Even after {years} years, only {sent} of {emails} e-mails would have been sent. Add accounts or raise their limits."
     ),
     "forecast.no_account": _no_forecast("No account is included, so nothing would be sent. Add at least one."),
     "forecast.same_name": _no_forecast("Two accounts have the same name. Use different names."),
@@ -343,7 +343,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "E-mails are waiting for {account}, which is paused or not included. Resume or include it."
     ),
     "forecast.unknown_step": _no_forecast(
-        "E-mails are waiting for step {step}, but there are only {steps} steps. Specify the delay of every step."
+        "E-mails are waiting for step {step}, but there are only {steps} steps. Specify a delay for every step."
     ),
     "forecast.never_sends": _no_forecast(
         "{account} would never send: its {limit} must be at least {least}, got {value}. Raise the limit, or omit the account."
@@ -402,7 +402,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.ending": _state("About to complete."),
     "campaign.window_closed": _state(
-        "Campaign {name} is outside its sending window or quota[: {why}]. It resumes at {until}.",
+        "Campaign {name} is outside its sending window or over its quota[: {why}]. It resumes at {until}.",
         "fairpost schedule show --workspace {workspace}",
     ),
     "address.invalid": _invalid("address", "must be an e-mail address, got {address}"),
@@ -417,7 +417,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.not_in_doubt": _conflict("E-mail {id} is {state}, not in doubt.", "fairpost email show {id}"),
     # ── events ──
     "events.cursor_expired": Meaning(
-        sentence="Some events after this cursor have been dropped. Start again without a cursor, and read the current state of anything you missed.",
+        sentence="Some events after this cursor have been dropped. Start again without a cursor and read the current state of anything you missed.",
         kind=Kind.GONE,
     ),
     "events.cursor_unknown": _invalid("after", "is not a cursor from this database"),
@@ -433,8 +433,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
     ),
     "campaign.no_unsubscribe_link": _state(
-        "Campaign {name}'s e-mails have no unsubscribe link, and receivers reject bulk mail without one. "
-        "Set FAIRPOST_PUBLIC_URL to the HTTPS URL of `fairpost api`, here and on the engines."
+        "Campaign {name}'s e-mails have no unsubscribe link, and receivers reject bulk mail without one. Set FAIRPOST_PUBLIC_URL to the HTTPS URL of `fairpost api`, here and on the engines."
     ),
     "campaign.no_footer": _state(
         "No unsubscribe line is added to campaign {name}'s e-mails. Use this only for one-to-one sequences."
@@ -470,8 +469,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.no_steps": _conflict("Sequence {sequence} has no steps.", "fairpost sequence set {sequence} --help"),
     "campaign.missing_fields": _conflict(
-        "{count} recipients lack a field that the templates need: {fields}. Fill in the fields, add a fallback to the template, "
-        "or launch without these recipients.",
+        "{count} recipients lack a field that the templates require: {fields}. Fill in the fields, add a fallback to the template, or launch without these recipients.",
         "fairpost campaign launch {name} --workspace {workspace} --skip-incomplete",
     ),
     "campaign.template_exists": _conflict(
@@ -515,7 +513,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost campaign show {name} --workspace {workspace}",
     ),
     "sequence.launched": _conflict(
-        "Sequence {name} was launched with campaign {campaign}, so its steps cannot change. Create a sequence with a new name.",
+        "Sequence {name} was launched with campaign {campaign}, so its steps cannot be changed. Create a sequence with a new name.",
         "fairpost sequence set --help",
     ),
     # ── workspaces ──
@@ -541,14 +539,13 @@ CATALOGUE: Mapping[str, Meaning] = {
         "pools[{number}]",
         "must be a pool name of 1 to 100 characters that contains none of = , ; / and does not start with @, got {pool}",
     ),
-    "loan.bad_count": _invalid("pools[{number}]", "must name 1 to {most} senders, got {count}"),
+    "loan.bad_count": _invalid("pools[{number}]", "must list 1 to {most} senders, got {count}"),
     "loan.bad_sender": _invalid(
         "pools[{number}]", "must list senders as addresses, domains, `proven` or `account`, got {sender}"
     ),
     "loan.service_pool": _invalid(
         "pools[{number}]",
-        "must not be {pool}, which sends the service's own e-mails, such as sign-in codes. "
-        "Lend a different pool, or set a separate one for the service (FAIRPOST_SERVICE_POOL)",
+        "must not be {pool}, which sends the service's own e-mails, such as sign-in codes. Lend a different pool, or set a separate one for the service (FAIRPOST_SERVICE_POOL)",
     ),
     # ── keys ──
     "key.unknown": _unknown(
@@ -573,7 +570,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "webhook.disabled": _state("Webhook {webhook} ({url}) was disabled[: {why}].", "fairpost webhook resume {webhook}"),
     "webhook.status": _why("the endpoint responded with {status}"),
     "webhook.redirect": _why("the endpoint responded with {status}, and redirects are not followed"),
-    "webhook.gone": _why("the endpoint responded with 410, which is a request to send no more events"),
+    "webhook.gone": _why("the endpoint responded with 410, which asks Fairpost to stop sending events"),
     "webhook.timeout": _why("the endpoint did not respond within {seconds} s"),
     "webhook.unreachable": _why("the endpoint cannot be reached: {error}"),
     "webhook.broken": _why("the connection broke: {error}"),
@@ -641,7 +638,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
     "domain.spf_relayed": _state(
-        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes its public address."
+        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes the host's public address."
     ),
     "domain.ptr_good": _state("The servers that send mail from {domain} have names that resolve to their addresses."),
     "domain.ptr_missing": _state(
@@ -660,7 +657,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "domain.dns_silent": _state("The DNS lookup for {domain} failed ({error}). Try again later."),
     "campaign.domain_unchecked": _state(
-        "Campaign {name} sends from {domain}, whose DNS records were never checked.",
+        "Campaign {name} sends from {domain}, whose DNS records have never been checked.",
         "fairpost domain add --workspace {workspace} {domain}",
     ),
     "campaign.domain_unhealthy": _state(
@@ -690,7 +687,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{address} is disabled. Enable this member first.", "fairpost member enable --workspace {workspace} {address}"
     ),
     "member.too_many_invitations": _rate_limited(
-        "At most {a_day} invitations and password resets are sent per day, and {an_hour} per hour to one address."
+        "At most {a_day} invitations and password resets are sent per day, and {an_hour} per hour to any one address."
     ),
     "admin.unknown": _unknown("There is no admin {address}.", "fairpost admin list"),
     "admin.known": _conflict("{address} is already an admin.", "fairpost admin reset {address}"),
@@ -703,7 +700,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "admin.last_admin": _conflict(
         "{address} is the last admin who can sign in. Invite another admin first.", "fairpost admin invite --help"
     ),
-    "person.bad_name": _invalid("name", "must have at most {most} characters on one line, without an e-mail address"),
+    "person.bad_name": _invalid(
+        "name", "must be at most {most} characters on one line and must not contain an e-mail address"
+    ),
     "person.bad_role": _invalid("role", "must be `manager`, `sender` or `viewer` for a member"),
     "person.bad_workspace": _invalid(
         "workspace",
@@ -712,12 +711,11 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── logins of applications ──
     "login.unknown": _unknown("Role {login} has no access to any workspace.", "fairpost db logins"),
     "login.no_role": _unknown(
-        "There is no role {login} on this server. Create it first, as a database administrator: "
-        "CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
+        "There is no role {login} on this server. Create it first, as a database administrator: CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
         "fairpost db grant {login}",
     ),
     "login.is_owner": _conflict(
-        "Role {login} owns Fairpost's schema, or is a superuser. It already has all rights.", "fairpost db logins"
+        "Role {login} owns Fairpost's schema or is a superuser, so it already has all privileges.", "fairpost db logins"
     ),
     # ── portals ──
     "portal.unknown": _unknown("Portal {portal} has no template {type}.", "fairpost portal list"),
@@ -761,7 +759,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost email send --help",
     ),
     "conversation.sender_forbidden": _forbidden("This workspace is no longer allowed to send e-mails from {sender}."),
-    "conversation.bad_label": _invalid("labels", "must have 1 to 50 characters (a-z, 0-9 and _ . : -), got {label}"),
+    "conversation.bad_label": _invalid("labels", "must be 1 to 50 characters (a-z, 0-9 and _ . : -), got {label}"),
     "conversation.too_many_labels": _invalid("labels", "must have at most {most} entries"),
     # ── suppressions ──
     "suppression.unknown": _unknown(
@@ -771,7 +769,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{address} has no suppression that applies to all workspaces.", "fairpost suppress show {address}"
     ),
     "suppression.bad_lines": _mistakes(
-        "{count} lines are not valid. Correct them, or import the list without them.",
+        "{count} lines are not valid. Correct them or import the list without them.",
         "fairpost suppress import --help",
     ),
     # ── prospects ──
@@ -781,9 +779,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "prospect.id_taken": _conflict("The ID {external_id} belongs to another prospect."),
     "prospect.bad_id": _invalid("external_id", 'must be on one line, without ":"'),
     "prospect.bad_timezone": _invalid("timezone", "must be a name such as Europe/Berlin, got {timezone}"),
-    "prospect.too_many_fields": _invalid("fields", "must have at most {most} bytes in total"),
+    "prospect.too_many_fields": _invalid("fields", "must be at most {most} bytes in total"),
     "prospects.bad_lines": _mistakes(
-        "{count} lines are not valid. Correct them, or import the list without them.",
+        "{count} lines are not valid. Correct them or import the list without them.",
         "fairpost prospects import --help",
     ),
     "list.unknown": _unknown(

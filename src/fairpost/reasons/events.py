@@ -41,16 +41,16 @@ EVENTS: Mapping[str, Event] = {
     # ── engines and their workers ──
     "engine.started": _info("Ready: engine {engine} sends for {region}."),
     "engine.stopped": _info("Engine {engine} has stopped."),
-    "engine.off": _info("FAIRPOST_ENGINE is off: nothing is sent. Stop with Ctrl-C or SIGTERM."),
+    "engine.off": _info("FAIRPOST_ENGINE is off: nothing will be sent. Stop with Ctrl-C or SIGTERM."),
     "engine.failed": _error("{why}"),
     "engine.found_dead": _warning("Engine {engine} was killed. Its {accounts} accounts were released."),
     "engine.polls": _info(
         "The database is behind a pooler. The engine polls every {every_s} s instead of using LISTEN."
     ),
     "engine.redirects": _warning("FAIRPOST_REDIRECT_ALL is set: every e-mail is sent only to {address}."),
-    "orchestrator.ended": _warning("The orchestrator ended ({how}). Restarting in {again_in_s} s."),
+    "orchestrator.ended": _warning("The orchestrator exited ({how}). Restarting in {again_in_s} s."),
     "worker.failed": _error("Account {account}'s worker failed: {why}"),
-    "worker.ended": _warning("Worker process {pid} ended with code {code}."),
+    "worker.ended": _warning("Worker process {pid} exited with code {code}."),
     "worker.silent": _warning("Worker process {pid} has not responded for {silent_s} s. Killing it."),
     "worker.stuck": _warning("Worker process {pid} made no progress on account {account}. Killing it."),
     "email.put_back": _info("Workers died and left {emails} e-mails incomplete. These e-mails will be retried."),
@@ -73,11 +73,11 @@ EVENTS: Mapping[str, Event] = {
         "Account {account} has reached its warm-up limit for the day. It resumes at {until}."
     ),
     "account.provided": _info("{what}"),
-    "account.not_provided": _warning("The account from the environment was not changed: {why}"),
+    "account.not_provided": _warning("The account defined by environment variables was not changed: {why}"),
     "campaign.running": _info("Campaign {name} in workspace {workspace} is running[: {why}]."),
     "campaign.paused": _warning("Campaign {name} in workspace {workspace} is paused[: {why}]."),
     "campaign.failed": _error("Campaign {name} in workspace {workspace} has failed[: {why}]."),
-    "campaign.completed": _info("Campaign {name} in workspace {workspace} is completed[: {why}]."),
+    "campaign.completed": _info("Campaign {name} in workspace {workspace} is complete[: {why}]."),
     "campaign.cancelled": _info("Campaign {name} in workspace {workspace} is cancelled[: {why}]."),
     "sender.throttled": _warning("{sender} is throttled until {until}: {why}"),
     "sender.suspicious": _info("{sender} would be throttled until {until}: {why}"),
@@ -86,7 +86,7 @@ EVENTS: Mapping[str, Event] = {
     "webhook.skipped": _warning(
         "Webhook {webhook} is skipping events that were dropped before delivery. Its URL is {url}."
     ),
-    "history.dropped": _info("The history of {month} was dropped: {megabytes} MB."),
+    "history.dropped": _info("The history for {month} was dropped: {megabytes} MB."),
     # ── the database ──
     "database.away": _error("{why}[ {then}.]"),
     "database.answers_again": _info("The database is responding again."),
@@ -102,7 +102,7 @@ EVENTS: Mapping[str, Event] = {
     "postgres.away": _error("{why}[ {then}.]"),
     "postgres.runs_again": _info("The embedded PostgreSQL is running again."),
     "postgres.frozen": _warning(
-        "The embedded PostgreSQL (process {pid}) was stopped by a signal. To continue it, run: kill -CONT {pid}"
+        "The embedded PostgreSQL (process {pid}) was stopped by a signal. To resume it, run: kill -CONT {pid}"
     ),
     "region.away": _error("{why}"),
     "region.answers_again": _info("Region {region} is responding again."),

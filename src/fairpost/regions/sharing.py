@@ -138,13 +138,14 @@ def _require_no_others(name: str, mine: Account, rows: Mapping[str, _Row | None]
             continue
         if row.account.address != mine.address:
             raise FairpostError(
-                f"{region} has a different account named {name}, which sends from {row.account.address}. To remove it there, run: "
+                f"{region} has a different account named {name}, which sends from {row.account.address}. To remove "
+                f"that account, run: "
                 f"FAIRPOST_REGION={region} fairpost account remove {name}"
             )
         if region not in percents:
             raise FairpostError(
-                f"{region} also has account {name}, but gets no slice. Add --slice {region}=PERCENT, or remove "
-                f"it there: FAIRPOST_REGION={region} fairpost account remove {name}"
+                f"{region} also has account {name} but gets no slice. Add --slice {region}=PERCENT, or remove the "
+                f"account there: FAIRPOST_REGION={region} fairpost account remove {name}"
             )
 
 
@@ -181,7 +182,8 @@ def _without_secret(account: Account) -> dict[str, Any]:
     transport = account.transport
     if isinstance(transport, UnknownTransport):
         raise FairpostError(
-            f"The server for {account.name} is of a kind that this version does not support ({transport.kind}). Upgrade Fairpost"
+            f"Account {account.name} uses a kind of server that this version does not support ({transport.kind}). "
+            f"Upgrade Fairpost"
         )
     return write_transport(transport and replace(transport, secret=None))
 

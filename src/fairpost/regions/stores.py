@@ -35,7 +35,7 @@ class RegionStores:
         is_for_tenants: bool = False,
         log: Log = lambda _: None,
     ) -> None:
-        """Creates the stores. `log` receives a line when a region fails, and when it recovers.
+        """Creates the stores. `log` receives a line when a region fails or recovers.
 
         With `is_for_tenants`, a region without the tenants' role does not count as ready.
         """

@@ -1,6 +1,6 @@
 """Assembles an engine: the parent that forks, the orchestrator that decides, and the workers that send.
 
-Call `run_engine` before a loop, thread or connection exists. Each process opens what it needs after the fork.
+Call `run_engine` before any event loop, thread or connection exists. Each process opens what it needs after the fork.
 """
 
 import asyncio
@@ -255,7 +255,7 @@ async def _check_domain(store: Store, guard: NetworkGuard, workspace: str, domai
 
 
 async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
-    """Creates or updates the account from the environment. If this fails, the other accounts still send."""
+    """Creates or updates the account defined by environment variables. If this fails, the other accounts still send."""
     try:
         given = given_account(settings)
         if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):

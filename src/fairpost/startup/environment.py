@@ -1,4 +1,4 @@
-"""The account described by the environment: FAIRPOST_SMTP_HOST and related variables.
+"""The account defined by environment variables: FAIRPOST_SMTP_HOST and related ones.
 
 An engine creates or updates it when it starts. The variables determine its server, password and sender, and its batch
 size if the variable for it is set. Its limits, pool and status are stored like those of any account: you can change
@@ -47,7 +47,8 @@ class GivenAccount:
 
 
 def given_account(settings: Settings) -> GivenAccount | None:
-    """Returns the account in the environment, or None. Raises SettingsError if the variables contradict each other."""
+    """Returns the account defined by the environment variables, or None. Raises SettingsError if the variables
+    contradict each other."""
     if settings.smtp_host is None:
         return None
     if settings.smtp_from_address is None:
@@ -130,7 +131,7 @@ def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str,
 def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
     """Returns the known provider of an address, and its initial limits.
 
-    An unknown provider has no limits. Such a server is usually rented or operated for this purpose, and refuses mail
+    An unknown provider has no limits. Such a server is usually rented or operated for this purpose and refuses mail
     when it is overloaded.
     """
     preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
@@ -158,14 +159,14 @@ async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, hom
             account = await store.account_named(given.name)
     if not is_of_environment(account):
         return (
-            f"account {given.name} is managed manually, so none was created from the environment. Remove it "
+            f"account {given.name} is managed manually, so none was created from the environment variables. Remove it "
             f"(fairpost account remove {given.name}), or choose a different name in FAIRPOST_SMTP_ACCOUNT"
         )
     changes = changes_to(account, given, vault, home=home)
     if not changes:
         return None
     await _change(store, account, changes, vault)
-    return f"account {given.name}: updated from the environment ({in_words(changes)})"
+    return f"account {given.name}: updated from the environment variables ({in_words(changes)})"
 
 
 async def as_stored(store: Store, given: GivenAccount) -> GivenAccount:
@@ -223,7 +224,9 @@ async def _add(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -
         await write(None, None)
     else:
         await write_sealed(store, vault, given.password, account_id=id_, write=write)
-    return f"account {given.name}: created from the environment ({url_of(given.server)}, from {given.address})"
+    return (
+        f"account {given.name}: created from the environment variables ({url_of(given.server)}, from {given.address})"
+    )
 
 
 def _part(whole: Limits, percent: int) -> Limits:

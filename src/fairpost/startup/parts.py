@@ -41,10 +41,10 @@ CONNECT_S_MAX = 10.0
 
 
 def embedded(settings: Settings) -> EmbeddedServer:
-    """Returns the embedded server. Raises NotInstalled if the extra `local` is not installed.
+    """Returns the embedded server.
 
-    NotInstalled is raised even if PostgreSQL is installed on the system, because a missing URL on a server is a
-    mistake.
+    Raises NotInstalled if the extra `local` is not installed, even if PostgreSQL is installed on the system: a missing
+    URL on a server is a mistake.
     """
     if not is_installed(Extra.LOCAL):
         raise NotInstalled(
@@ -125,7 +125,7 @@ def home_database_url(settings: Settings) -> str:
 
 
 async def home_url(settings: Settings, *, is_again: bool = False) -> str:
-    """Returns the URL of the home database, which is then running and has the newest schema.
+    """Returns the URL of the home database. On return, the database is running and has the newest schema.
 
     For `is_again`, see `server_url`.
     """
