@@ -1,7 +1,7 @@
 """Draws sentences at random for a reading: does each sound as if a native technical writer had written it?
 
-    python -m tests.docs.drawn              100 sentences: help, errors, pages, docs and docstrings in equal parts
-    python -m tests.docs.drawn --seed 7     the same ones again
+python -m tests.docs.drawn              100 sentences: help, errors, pages, docs and docstrings in equal parts
+python -m tests.docs.drawn --seed 7     the same ones again
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""When a campaign's e-mails may be started, and how many: spans of at most a day, within the window and the quota."""
+"""When a campaign's e-mails may be started and how many: spans of at most a day, within the window and the quota."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
