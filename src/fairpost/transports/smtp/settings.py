@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from fairpost.model.transport import MailboxLogin, Security, ServerSettings
 from fairpost.transports.oauth.settings import OauthSettings, read_oauth
 
-_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must be valid for the server
+_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # requires a valid certificate for the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class SmtpSettings(ServerSettings):
     ca_file: str | None = None
     hello_name: str | None = None
     bounce_domain: str | None = (
-        None  # domain to which reports are returned, at one address per e-mail; None: they are returned to the sender
+        None  # domain to which reports are returned, with a separate address for each e-mail; None: they are returned to the sender
     )
     oauth: OauthSettings | None = None  # None: the secret is a password
     read: bool = False  # whether the mailbox is read, with the same login
