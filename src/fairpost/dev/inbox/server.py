@@ -1,6 +1,6 @@
 """The capture server: it accepts mail over SMTP, keeps every message in the inbox, relays nothing and fails on request.
 
-A 250 after the dot guarantees that the message is committed; otherwise the reply is 451. aiosmtpd implements the
+A 250 reply after the dot guarantees that the message is committed; otherwise, the reply is 451. aiosmtpd implements the
 protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
 

@@ -132,7 +132,7 @@ def _advice(refusal: Refusal, account: _Account) -> str:
             )
         case "autherror" | "unauthenticated" | "required":
             return (
-                "Google granted the token but then rejected it: it was revoked, or the clock of this machine is "
+                "Google granted the token but then rejected it: it was revoked, or this machine's clock is "
                 f"wrong. Check both, {again}"
             )
         case reason if reason in _LIMITS or refusal.status == 429:

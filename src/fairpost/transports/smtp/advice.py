@@ -62,7 +62,7 @@ def _about_token(failed: Tried, settings: SmtpSettings, oauth: OauthSettings, ch
         return f"Tokens need a server that offers XOAUTH2 over TLS: {change} --smtp smtp+starttls://HOST:587 --oauth …"
     if oauth.kind.is_google:
         return (
-            f"The token was granted, but not for the mailbox {settings.user}. Use the mailbox that the token is for. "
+            f"The token was granted, but not for the mailbox {settings.user}. Use the mailbox that it was granted for. "
             f"Set it: {change} --smtp smtp+starttls://USER@{settings.host} --oauth google …"
         )
     allow = f"Set-CASMailbox {settings.user} -SmtpClientAuthenticationDisabled $false"
