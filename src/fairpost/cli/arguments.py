@@ -56,7 +56,7 @@ def tag_values(written: Sequence[str] | None) -> dict[str, str] | None:
         return tags_of(written) if written else None
     except ValueError:
         raise typer.BadParameter(
-            "--tag must be NAME=VALUE, for example order=7, and can be given only once per name"
+            "--tag must be NAME=VALUE, for example order=7, with each name given only once"
         ) from None
 
 

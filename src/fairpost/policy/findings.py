@@ -37,7 +37,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdback:
-    """Something that keeps vacuum from cleaning up or keeps old log from being removed. `age_s` is None if unknown."""
+    """Something that keeps vacuum from cleaning up or the log from being removed. `age_s` is None if unknown."""
 
     what: str
     then: str

@@ -1,7 +1,7 @@
 """Decide when an account may send next, why it has to wait until then, and what a send costs.
 
 An hour begins with its first send and ends 60 minutes later. A day is a calendar day, a period that begins with its
-first send, or a sliding period. A send is charged when it begins, so that it counts even after a crash.
+first send, or a sliding period. A send is charged when it begins, so it counts even after a crash.
 """
 
 import math

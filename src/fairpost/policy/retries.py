@@ -17,7 +17,7 @@ DELAYS: dict[EmailClass, tuple[timedelta, ...]] = {
     EmailClass.URGENT: (MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR),
     EmailClass.BULK: (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
 }
-JITTER = 0.1  # up to a tenth later, so that not all senders return to a broken server at once
+JITTER = 0.1  # up to a tenth later, so senders do not all return to a broken server at once
 
 
 def retry_delay(email_class: EmailClass, *, attempts: int, roll: float) -> timedelta:

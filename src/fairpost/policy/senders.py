@@ -27,7 +27,7 @@ class SenderPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision. `is_new` means that a throttle begins, so that the operators must be notified."""
+    """A decision. `is_new` means that a throttle begins, so the operators must be notified."""
 
     after: Sender
     is_new: bool = False

@@ -49,7 +49,7 @@ class Answer:
 
 @runtime_checkable
 class DraftingTransport(ClosableTransport, Protocol):
-    """A transport that stores a message at the provider before sending it, so that it can ask the provider about the
+    """A transport that stores a message at the provider before sending it so that it can ask the provider about the
     message after a crash.
     """
 

@@ -56,7 +56,7 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
     headers = {name: value for name, value in email.content.headers.items() if name.lower() != HEADER.lower()}
     content = replace(
         email.content,
-        id=-email.id,  # the content now belongs only to this e-mail, so caches must not return the shared content for its ID
+        id=-email.id,  # the content now belongs only to this e-mail, so caches must not return the shared one
         headers={**headers, HEADER: ", ".join(f"{person.kind} {person.address}" for person in email.recipients)},
     )
     shown = tuple(_harmless(person, address) for person in email.recipients if person.kind != "bcc")

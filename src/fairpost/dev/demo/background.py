@@ -1,7 +1,7 @@
 """The demo's background: quiet and long, it fills every page of the dashboard in the first minutes. It consists of a
-trickle of single e-mails of every kind, some of which fail, a running campaign and a draft. It also has an account at
-its hourly limit, one that is warming up, one that is paused, a held sender, and an e-mail in doubt for a person to
-resolve.
+running campaign, a draft, and a trickle of single e-mails of every kind, some of which fail. It also has an account at
+its hourly limit, one that is warming up, one that is paused, a held sender, and an e-mail in doubt that must be
+resolved manually.
 """
 
 import asyncio

@@ -184,7 +184,7 @@ def _tags(number: int, now: datetime) -> tuple[str, ...]:
 def in_doubt() -> Letter:
     """Returns a letter that the inbox accepts, but for which the connection ends before the reply.
 
-    Only a person can decide whether to resend it.
+    Whether to resend it must be decided manually.
     """
     to = reader(42)
     return {

@@ -83,7 +83,7 @@ class Track:
             self._wait(until, used_up or reason)
 
     def send(self, *, until: datetime, pool: int, most: int) -> Sends:
-        """Send as much as possible before `until`: first e-mails that are due, then e-mails from the pool."""
+        """Send as much as possible before `until`: e-mails that are due, or else e-mails from the pool."""
         sends: Sends = {}
         while most > 0 and (n := self.go_on(has_pool=pool > 0)) and self.at < until:
             interval, end = (self.pause, until) if pool else self._pace(until)

@@ -129,7 +129,7 @@ _ENTRIES = {
         (
             "refresh_token",
             "Refresh token",
-            "The token that your program received when the person granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
+            "The token that your program received when the user granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
         ),
     ),
 }

@@ -184,7 +184,7 @@ def _require_user(name: str, server: SmtpSettings | None) -> None:
 
 
 def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
-    """Raises an error if the sealed secret contains more than a password, so that a password alone cannot replace it."""
+    """Raises an error if the sealed secret contains more than a password, because a password alone cannot replace it."""
     oauth = old.oauth if old else None
     if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
         return
