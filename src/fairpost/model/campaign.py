@@ -56,8 +56,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When a workspace sends campaign mail, and how much. Local days are in the time zone `timezone`, which the window
-    also uses.
+    """When a workspace sends campaign mail and how much it sends. Local days are in the time zone `timezone`, which the
+    window also uses.
     """
 
     timezone: str = "UTC"

@@ -30,7 +30,7 @@ RAMP_UP_DAYS = 10  # default length of a ramp-up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The maximum number of e-mails sent per local day, and how it grows at first: evenly, or by the listed shares."""
+    """The maximum number of e-mails sent per local day and how it grows at first: evenly, or by the listed shares."""
 
     daily_max: int | None = None  # None: no quota
     ramp_up_days: int = 0  # on the n-th of these days, the limit is n/days of the quota

@@ -35,7 +35,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """The senders to block, and whether to stop the account itself."""
+    """The senders to block and whether to stop the account itself."""
 
     accused: tuple[Accused, ...] = ()
     stop: Stop | None = None

@@ -76,7 +76,7 @@ def day_max(account: Account, now: datetime) -> int | None:
 
 
 def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason | None]:
-    """Return when the account may send next (None if now or unknown), and what it is waiting for."""
+    """Return when the account may send next (None if now or unknown) and what it is waiting for."""
     admitted = availability(account, now=now)
     if not isinstance(admitted, NotBefore):
         return None, None
@@ -125,7 +125,7 @@ def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
 
 
 def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Barrier]:
-    """Return today's limit, and whether the warm-up determines it."""
+    """Return today's limit and whether the warm-up determines it."""
     if limits.warm_up is None:
         return limits.daily_max, Barrier.DAILY
     plan, most = limits.warm_up, limits.daily_max

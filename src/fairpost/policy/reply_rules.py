@@ -21,8 +21,8 @@ from fairpost.policy import reply_words as words
 
 class ReplyClass(StrEnum):
     ACCEPTED = "accepted"
-    HARD_BOUNCE = "hard_bounce"  # this address accepts no mail, and never will
-    SOFT_BOUNCE = "soft_bounce"  # this address accepts no mail now
+    HARD_BOUNCE = "hard_bounce"  # this address does not accept mail and never will
+    SOFT_BOUNCE = "soft_bounce"  # this address does not accept mail now
     AUTH = "auth"  # the account may not log in, or may not send
     RATE_LIMIT = "rate_limit"  # too much, too fast
     TRANSIENT = "transient"  # another temporary condition

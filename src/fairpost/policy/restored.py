@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What an engine remembers about one life of a database: how often it wrote, and when it last did so."""
+    """What an engine remembers about one life of a database: how often it wrote and when it last did so."""
 
     life: str
     engine: str

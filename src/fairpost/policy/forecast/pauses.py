@@ -9,7 +9,7 @@ from fairpost.policy.limits import widened
 
 
 def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> tuple[timedelta, Bottleneck]:
-    """Return the time from one start to the next, in whole milliseconds, and what determines it.
+    """Return the time from one start to the next, in whole milliseconds, together with what determines it.
 
     A send must end before the next one begins.
     """

@@ -138,7 +138,7 @@ class Track:
         return slots.size - left.size, pooled
 
     def _heads(self) -> tuple[int, datetime]:
-        """Return the queue whose first e-mail is due earliest, and when the earliest e-mail in the other queues is due."""
+        """Return the queue whose first e-mail is due earliest and when the earliest e-mail in the other queues is due."""
         first, due, others_due = 0, FAR, FAR
         for index, queue in enumerate(self.queues):
             if queue:
