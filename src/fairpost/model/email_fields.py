@@ -69,12 +69,7 @@ EMAIL_FIELDS = (
         help="Recipients.",
     ),
     EmailField(name="cc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Cc recipients."),
-    EmailField(
-        name="bcc",
-        type=ADDRESSES,
-        count_max=RECIPIENTS_MAX,
-        help="Bcc recipients, who are invisible to the other recipients.",
-    ),
+    EmailField(name="bcc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Bcc recipients, hidden from the others."),
     EmailField(name="from", python="from_", type=ADDRESS, default="the account's address", help="Sender."),
     EmailField(name="reply_to", type=ADDRESS, help="Reply-To addresses."),
     EmailField(name="subject", default='required, may be `""`', chars_max=998, help="Subject."),

@@ -124,9 +124,7 @@ class Sender:
 class Fairness:
     """How an installation shares its capacity. Weights and shares are ordered: throttled, low, normal, high."""
 
-    share: int = (
-        100  # percentage of workspaces in the fair queue; the others' e-mails are released in chronological order
-    )
+    share: int = 100  # percentage of workspaces in the fair queue; the others' mail is released in order of time
     has_lanes: bool = False
     weights: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0)
     shares: tuple[int, ...] = (5, 15, 40, 40)

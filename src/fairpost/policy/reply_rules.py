@@ -628,10 +628,7 @@ def _spelled_out(codes: str) -> Iterator[str]:
 BY_ENHANCED: dict[str, Finding] = _codes(
     (
         ("x.1.0", PERHAPS_GONE),
-        (
-            "x.1.1 x.1.4 x.1.6 x.1.10",
-            GONE,
-        ),  # 5.1.10 at Microsoft: not in the directory; elsewhere: a domain that does not accept mail
+        ("x.1.1 x.1.4 x.1.6 x.1.10", GONE),  # 5.1.10 at Microsoft: not in the directory; else: domain without mail
         ("x.1.2", NO_DOMAIN),
         ("x.1.3", MALFORMED),
         ("x.1.7 x.1.8", SENDER),

@@ -82,9 +82,8 @@ def _refused(
         return Weighed(verdict=verdict, troubles=met)
     is_told = report.reply is not None
     met, rest = _rested(met, report, is_throttled=is_told, now=now, roll=roll, email=email)
-    earlier = (
-        refused[:-1] if len(before) < IN_A_ROW else ()
-    )  # in a longer series, these have already regained their attempts
+    # In a longer series, the earlier e-mails have already regained their attempts.
+    earlier = refused[:-1] if len(before) < IN_A_ROW else ()
     if _may_still_arrive(email, verdict):
         return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
     return Weighed(verdict=verdict, troubles=met, rest=rest, forgiven=(*earlier, email.id))

@@ -238,9 +238,7 @@ def _signer(info: Mapping[str, Any]) -> Any:
 
     try:
         return crypt.RSASigner.from_service_account_info(info)  # type: ignore[no-untyped-call]
-    except (
-        Exception
-    ) as error:  # exceptions from OpenSSL, cryptography or google-auth: each means that this is not a key
+    except Exception as error:  # from OpenSSL, cryptography or google-auth: each means that this is not a key
         raise _wrong_key("is damaged: its private_key cannot be read") from error
 
 
