@@ -124,7 +124,7 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
         ("[a]\nbounce_percent_max = 101", "bounce_percent_max must be 0 to 100"),
         ("[a]\nbounce_percent_max = nan", "bounce_percent_max must be 0 to 100"),
         ('[a]\ndaily_mode = "lunar"', "daily_mode must be one of anchored, calendar, sliding"),
-        ("[a]\nwarm_up = { start = 5, days = 3 }", "warm_up must have start and step, or days"),
+        ("[a]\nwarm_up = { start = 5, days = 3 }", "warm_up must have either start and step, or days"),
         ("[a]\nwarm_up = { tempo = 5 }", "warm_up has no tempo"),
         ("[a]\ndelay_ms = 10\ngap_max_ms = 5", "gap_max_ms must not be less"),
         ('[a]\ndomains = "acme.test"', "must be lists of names"),

@@ -1,6 +1,6 @@
 """Run one SQL statement over the caller's connection, inside the caller's transaction.
 
-This module never commits, rolls back, changes connection settings, or imports a driver that the caller does not use. It
+This module never commits, rolls back, changes connection settings or imports a driver that the caller does not use. It
 does not interpret the content of e-mails or results.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from fairpost.model.errors import MigrationError
 
-# Pass text in and get plain columns out, so that the caller's JSON codecs and row factories have no effect.
+# Takes text in and gets plain columns out so that the caller's JSON codecs and row factories have no effect.
 _SQL = """
 SELECT id, new, error ->> 'field', error ->> 'message', error ->> 'until'
 FROM fairpost.enqueue_many(CAST(CAST({} AS text) AS jsonb)) ORDER BY ord
@@ -36,10 +36,8 @@ _ENQUEUE = statement(_SQL)
 
 
 class Row(Protocol):
-    """A row of a result.
-
-    After enqueueing, it has the ID and whether the e-mail is new. For a refused e-mail, it has the field, the message
-    and, if a quota was exceeded, the time at which the quota allows e-mails again.
+    """A result row. After enqueueing, it contains the ID and whether the e-mail is new. For a refused e-mail, it
+    contains the field, the message and, if a quota was exceeded, the time at which the quota allows e-mails again.
     """
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -67,7 +65,7 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# Lets type checkers distinguish these without any driver. At run time, the connection's class decides.
+# Lets type checkers distinguish these without any driver. At run time, the connection's class determines the driver.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 

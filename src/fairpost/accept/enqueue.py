@@ -1,7 +1,6 @@
-"""Enqueue e-mails inside the caller's transaction, so that the e-mails exist if and only if the transaction commits.
-
-This module converts Python values to JSON, and results back to Python values. The database validates e-mails, so that
-the rules are the same for every language; this module only rejects values that JSON cannot represent.
+"""Enqueue e-mails inside the caller's transaction: the e-mails exist if and only if the transaction commits. This
+module converts Python values to JSON and results back to Python values. The database validates e-mails so that the
+rules are the same for every language; this module rejects only values that JSON cannot represent.
 """
 
 import json
@@ -17,7 +16,7 @@ from fairpost.model.email_fields import ADDRESS, ADDRESSES, EMAIL_FIELDS, MOMENT
 from fairpost.model.errors import InvalidEmail
 
 CHUNK_EMAILS_MAX = 1_000
-CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail longer than this gets a statement of its own
+CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail longer than this gets its own statement
 
 T = TypeVar("T")
 Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
@@ -100,12 +99,12 @@ class EmailFields(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class Enqueued:
     id: int
-    new: bool  # False if the idempotency key was already used; `id` is then that of the first e-mail
+    new: bool  # False if the idempotency key was already used; `id` is then the first e-mail's ID
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The reason why one e-mail of a batch was rejected. Nothing was stored for it.
+    """The reason why one e-mail in a batch was rejected. Nothing was stored for it.
 
     `until` is set if the e-mail exceeded its user's quota: it is the time at which the quota allows e-mails again.
     """
@@ -122,7 +121,7 @@ def enqueue(conn: SyncConnection, **email: Unpack[EmailFields]) -> Enqueued: ...
 def enqueue(conn: SyncConnection | AsyncConnection, **email: Unpack[EmailFields]) -> Enqueued | Awaitable[Enqueued]:
     """Enqueue one e-mail in the transaction of `conn`. Await the result if `conn` is asynchronous.
 
-    Raises InvalidEmail if the e-mail is invalid. The transaction stays usable.
+    Raise InvalidEmail if the e-mail is invalid. The transaction remains usable.
     """
     return _run(link_to(conn), _enqueue_one(Email(**email)))
 
@@ -218,7 +217,7 @@ def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:
 
 
 def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
-    """Find the field that JSON cannot represent. The search is slow, but it is only needed for e-mails that are refused
+    """Find the field that JSON cannot represent. The search is slow but is needed only for e-mails that are refused
     anyway.
     """
     for name, value in fields.items() if isinstance(fields, Mapping) else ():

@@ -1,6 +1,6 @@
 """Query the status of e-mails over the caller's own connection, inside its transaction.
 
-The database only returns e-mails from workspaces that the connection's login may access (sql/observe/status.sql). This
+The database returns only e-mails from workspaces that the connection's login may access (sql/observe/status.sql). This
 module converts its JSON to Python values.
 """
 
@@ -15,7 +15,7 @@ from fairpost.model.email_fields import tags_of
 
 T = TypeVar("T")
 
-# Passes one text in and gets one text out, so that the caller's codecs have no effect.
+# Passes one string in and gets one string out so that the caller's codecs have no effect.
 _STATUS = statement("""
 SELECT CAST(to_jsonb(s) AS text) FROM fairpost.status(CAST(CAST({} AS text) AS bigint)) s WHERE s.state IS NOT NULL
 """)
@@ -79,9 +79,8 @@ def find(
     limit: int = 50,
     before: int | None = None,
 ) -> list[EmailStatus] | Awaitable[list[EmailStatus]]:
-    """Return the newest e-mails with a tag, given as `name=value`, at most 1,000.
-
-    Pass the ID of the last result as `before` to get the next page. Raises ValueError for an invalid tag.
+    """Return the newest e-mails with a tag, given as `name=value`, at most 1,000. Pass the last result's ID as `before`
+    to get the next page. Raise ValueError for an invalid tag.
     """
     ((name, value),) = tags_of([tag]).items()
     given = {"name": name, "value": value, "workspace": workspace, "limit": limit, "before": before}

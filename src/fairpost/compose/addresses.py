@@ -23,9 +23,7 @@ NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # the first word fits
 
 
 def plain_address(address: str) -> str:
-    """Returns the address as it is written in the envelope and the headers. It is ASCII unless the local part is
-    not.
-    """
+    """Returns the address as written in the envelope and the headers. It is ASCII unless the local part is not."""
     if PLAIN_ADDRESS.fullmatch(address):
         return address
     local, _, domain = address.rpartition("@")
@@ -35,7 +33,7 @@ def plain_address(address: str) -> str:
         return f"{_local_part(local)}@{ascii_domain(domain)}"
     except ValueError as error:
         raise Uncomposable(
-            f"{address!r} has a domain that cannot be written in ASCII: {error}. Correct the address."
+            f"{address!r} has a domain that cannot be converted to ASCII: {error}. Correct the address."
         ) from None
 
 

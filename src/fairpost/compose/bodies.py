@@ -1,7 +1,7 @@
 """Transfer encodings, which turn any body into lines of ASCII.
 
-Text stays plain if possible; otherwise it is quoted-printable or base64, whichever is smaller. Other files are base64.
-A body has no line ending after its content: the one before a boundary is added when the parts are joined.
+Text stays plain if possible; otherwise, it is quoted-printable or base64, whichever is smaller. Other files are base64.
+A body has no line ending after its content: the line ending before a boundary is added when the parts are joined.
 """
 
 import binascii
@@ -9,22 +9,22 @@ import re
 import struct
 
 LINE_BYTES_MAX = 998
-ROW_BYTES = 57  # these bytes become 76 characters of base64
+ROW_BYTES = 57  # this number of bytes becomes 76 base64 characters
 ROWS_AT_ONCE = 256  # with chunks of this size, encoding 10 MB takes a third of the time
 
 PRINTABLE = bytes(range(0x20, 0x7F))
 PLAIN = PRINTABLE + b"\t\n"
 UNQUOTED = PLAIN.replace(b"=", b"")
 ESCAPES = [(bytes([byte]), b"=%02X" % byte) for byte in range(256)]
-# Matches complete lines of at most 76 characters. From a longer line, it takes as much as leaves room for the = and
-# does not split an =XX. At the end, it matches nothing.
+# Matches complete lines of at most 76 characters. From a longer line, it takes as much as still leaves room for the =
+# and does not split an =XX. At the end, it matches nothing.
 UP_TO_SOFT_BREAK = re.compile(rb"(?:.{0,76}+\n)*+(?:.{73}[^\n=]{0,2}+|\Z)")
 CHUNK_BYTES = ROW_BYTES * ROWS_AT_ONCE
 CHUNK_ROWS = struct.Struct("76s" * ROWS_AT_ONCE)
 
 
 def encode_text(text: str) -> tuple[bytes, bytes]:
-    """Returns the name of the encoding and the encoded text, with CRLF for every kind of line ending."""
+    """Returns the encoding's name and the encoded text, with every kind of line ending converted to CRLF."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     data = text.encode("utf-8", "replace")
@@ -70,11 +70,11 @@ def is_plain(data: bytes) -> bool:
 
 
 def quoted_printable(data: bytes, unsafe: bytes, *, is_exact: bool = False) -> bytes:
-    """Encodes text with LF line endings. `unsafe` has the bytes to escape, each as often as it occurs. With `is_exact`,
-    decoding the result gives LF line endings.
+    """Encodes text with LF line endings. `unsafe` contains the bytes to escape, each as often as it occurs. With
+    `is_exact`, decoding the result yields LF line endings.
 
     Makes one pass over the text for each distinct unsafe byte and one for the line breaks, all in C. This is faster
-    than binascii.b2a_qp, which also produces overlong lines if they end with a blank.
+    than binascii.b2a_qp, which also makes lines that end with a space too long.
     """
     ends_with_blank = data.rfind(b" \n") >= 0 or data.endswith(b" ")  # here, rfind is twice as fast as `in`
     data = (data + b"\n").replace(b"=", b"=3D")

@@ -3,9 +3,9 @@
 SMTP changes nothing that a signature covers: every line already ends with CRLF, bodies are 7-bit, and the receiver
 undoes the doubling of dots. Relaxed canonicalization tolerates servers that change white space.
 
-The headers below are signed if they are present. Each is listed once more than it occurs (oversigned), so that a second
-From or List-Unsubscribe that is added in transit breaks the signature. The headers in ALWAYS are listed even if they
-are absent, so that adding one also breaks the signature.
+The headers below are signed if they are present. Each is listed once more than it occurs (oversigned), so a second From
+or List-Unsubscribe added in transit breaks the signature. The headers in ALWAYS are listed even if they are absent, so
+adding one also breaks the signature.
 """
 
 import re
@@ -44,7 +44,7 @@ class SigningKey:
 def signatures(keys: Sequence[SigningKey], head: bytes, *, body_hash: bytes, at: datetime) -> bytes:
     """Returns the header lines to put before the message: one DKIM-Signature for each key.
 
-    `head` has the message's header lines, each ending with CRLF.
+    `head` contains the message's header lines, each ending with CRLF.
     """
     if not keys:
         return b""
@@ -53,7 +53,7 @@ def signatures(keys: Sequence[SigningKey], head: bytes, *, body_hash: bytes, at:
 
 
 def hash_of_body(body: bytes) -> bytes:
-    """Returns the hash of the body in base64. Messages with the same body share it."""
+    """Returns the hash of the body, in base64. Messages with the same body share it."""
     return b2a_base64(sha256(_relaxed_body(body)).digest(), newline=False)
 
 
@@ -82,9 +82,8 @@ def _signed_bytes(key: SigningKey, data: bytes) -> bytes:
 
 
 def _signed(head: bytes) -> tuple[bytes, bytes]:
-    """Returns the folded value of `h=`, and the header lines that it names.
-
-    If a name occurs several times, its last line comes first.
+    """Returns the folded value of `h=` and the header lines that it names. If a name occurs several times, its last
+    line comes first.
     """
     found: dict[bytes, list[bytes]] = {name: [] for name in ALWAYS}
     for line in _unfolded(head):

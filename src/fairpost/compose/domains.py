@@ -14,7 +14,7 @@ def ascii_domain(domain: str) -> str:
     """
     if domain.isascii():
         return domain
-    import idna  # the tables of idna take 10 ms to load, and most mail never needs them
+    import idna  # idna's tables take 10 ms to load, and most mail never needs them
 
     encoded = idna.encode(domain, uts46=True).decode("ascii")
     if not HOST.fullmatch(encoded):

@@ -7,7 +7,7 @@ _LONG_NUMBER = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")
 
 
 def unescaped(text: str) -> str:
-    """Decodes character references. Numbers that are too long are removed first, because the library raises an
+    """Decodes character references. References with too many digits are removed first, because the library raises an
     exception for them.
     """
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text))

@@ -4,4 +4,5 @@ from fairpost.model.errors import FairpostError
 
 
 class Uncomposable(FairpostError, ValueError):
-    """The e-mail cannot be composed into a valid message. A retry gives the same result; the error names the cause."""
+    """The e-mail cannot be composed into a valid message. A retry would give the same result. The error names the
+    cause."""

@@ -1,10 +1,10 @@
-"""Header lines: folding, and the two kinds of headers that a caller can set.
+"""Header lines: how to fold them, and the two kinds of headers that a caller can set.
 
 Unstructured text (Subject, most X-… headers) is converted to encoded words if plain ASCII cannot represent it.
 Structured headers are parsed by machines, so they are left unchanged.
 
-Lines are only broken at a single space between two words: every parser restores such a space, but many parsers collapse
-several spaces and tabs.
+Lines are broken only at a single space between two words: every parser restores such a space, but many parsers collapse
+multiple spaces and tabs.
 """
 
 import re
@@ -33,7 +33,7 @@ STRUCTURED_FAMILIES = ("arc-", "dkim-", "list-", "resent-")
 
 
 def fold(name: bytes, words: list[bytes]) -> bytes:
-    """Folds the header between words. A word may have at most 997 bytes."""
+    """Folds the header between words. A word may be at most 997 bytes long."""
     whole = b"%b: %b" % (name, b" ".join(words))
     if len(whole) <= LINE_BYTES_GOOD:
         return whole + b"\r\n"
@@ -69,7 +69,7 @@ def text_header(name: bytes, value: str) -> bytes:
 
 
 def structured_header(name: str, value: str) -> bytes:
-    """Formats a structured header. It is never encoded: non-ASCII characters stay UTF-8, and the message needs
+    """Formats a structured header. It is never encoded: non-ASCII characters remain UTF-8, so the message needs
     SMTPUTF8.
     """
     words = SINGLE_SPACE.split(CONTROLS.sub(" ", value).strip(" ").encode("utf-8", "replace"))
@@ -78,7 +78,7 @@ def structured_header(name: str, value: str) -> bytes:
         return f"{name}:\r\n".encode("ascii")
     if longest >= LINE_BYTES_MAX:
         raise Uncomposable(
-            f"The header {name} has {longest} bytes without a space. A line can have at most {LINE_BYTES_MAX} bytes. Shorten the header."
+            f"The header {name} contains {longest} bytes without a space. A line can be at most {LINE_BYTES_MAX} bytes long. Shorten the header."
         )
     return fold(name.encode("ascii"), words)
 

@@ -1,6 +1,4 @@
-"""Composes a message from two parts: the content that all recipients share, and the parts that are specific to one
-e-mail.
-"""
+"""Composes a message from the content that all recipients share and the parts that are specific to one e-mail."""
 
 import string
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # same as
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Content as bytes. Equal content gives equal bytes, so the bytes can be cached and used for every recipient."""
+    """Content as bytes. Equal content yields equal bytes, so the bytes can be cached and used for every recipient."""
 
     reply_to: bytes = field(repr=False)
     subject: bytes = field(repr=False)
@@ -73,9 +71,9 @@ def compose(
 ) -> Message:
     """Composes a message.
 
-    `headers_are_envelope` is for a provider that reads the recipients from the headers. `extra` has additional header
-    lines for this provider. `keys` sign the message. `return_path` receives reports instead of the sender, and `mailto`
-    receives requests to unsubscribe.
+    `headers_are_envelope` is for a provider that reads the recipients from the headers. `extra` contains additional
+    header lines for this provider. `keys` sign the message. `return_path` receives reports instead of the sender, and
+    `mailto` receives requests to unsubscribe.
     """
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
@@ -105,10 +103,8 @@ def _recipients_shown(people: Sequence[Recipient]) -> bytes:
 
 
 def _envelope_shown(email: Outgoing) -> bytes:
-    """Formats exactly the recipients of the envelope, each once, including Bcc.
-
-    Recipients that are left out (suppressed, or already reached) must not be named, although the other recipients then
-    cannot see them.
+    """Formats exactly the envelope's recipients, each once, including Bcc. Recipients who are left out (suppressed or
+    already reached) must not be named, although this means that the other recipients cannot see them.
     """
     left = {address.translate(LOWER): address for address in email.envelope}
     named = [person for person in email.recipients if left.pop(person.address.translate(LOWER), None) is not None]
@@ -120,7 +116,7 @@ def _envelope_shown(email: Outgoing) -> bytes:
 def message_id_of(email: Outgoing, *, domain: str) -> str:
     """Returns the Message-ID, which is the same for every attempt.
 
-    Installations that share a domain may have equal IDs, which the hash distinguishes. The hash does not include the
+    Installations that share a domain may have equal IDs; the hash tells them apart. The hash does not include the
     internal number, because a recipient could find it by trial and error.
     """
     people = [person.address for person in email.recipients]

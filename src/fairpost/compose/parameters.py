@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 from fairpost.compose.headers import LINE_BYTES_GOOD
 
-SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes or semicolons: not every parser handles them inside quotes
+SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes or semicolons: some parsers mishandle them inside quotes
 QUOTABLE = re.compile(rf"{SIMPLE}+(?: {SIMPLE}+)*")
 ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # characters that are allowed in addition to letters and digits
 
 
 def parameter(name: str, value: str) -> list[bytes]:
-    """Returns one word for `fold`, or several words with the continuations of RFC 2231. All words except the last end
-    with a semicolon.
+    """Returns one word for `fold`, or several words that use RFC 2231 continuations. All words except the last end with
+    a semicolon.
     """
     if QUOTABLE.fullmatch(value) and "=?" not in value:
         plain = f'{name}="{value}"'

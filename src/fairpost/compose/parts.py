@@ -69,7 +69,7 @@ def _file_part(file: Attachment, *, is_inline: bool = True) -> Part:
 def _encoded_file(file: Attachment) -> tuple[bytes, bytes, bytes]:
     """Returns the media type, encoding and body of a file.
 
-    RFC 2046 forbids encoding messages and multiparts, so they are sent as plain text, or as opaque bytes.
+    RFC 2046 forbids encoding messages and multiparts, so they are sent as plain text or as opaque bytes.
     """
     kind = file.content_type.lower()
     if not MEDIA_TYPE.fullmatch(kind) or kind.startswith("multipart/"):
@@ -103,8 +103,8 @@ def _multipart(subtype: bytes, parts: Sequence[Part], boundary: bytes) -> Part:
 
 
 def _seam(leaves: Sequence[Part]) -> bytes:
-    """Returns the text that all boundaries share, and that occurs in no part. It is preceded by =_, which encoded parts
-    cannot contain.
+    """Returns the text that all boundaries share and that does not occur in any part. It is preceded by =_, which
+    encoded parts cannot contain.
     """
     sample = b"".join([b"%d %b" % (len(leaf.body), leaf.body[:SAMPLE_BYTES]) for leaf in leaves])
     seam = blake2s(sample, digest_size=16).hexdigest().encode("ascii")

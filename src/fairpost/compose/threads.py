@@ -5,9 +5,9 @@ import re
 from fairpost.compose.headers import fold
 from fairpost.model.email import Earlier, Outgoing
 
-REFERENCES_MAX = 20  # limits the IDs, because a conversation of several years would fill every message with them
+REFERENCES_MAX = 20  # because a conversation of several years would otherwise fill every message with IDs
 
-# IDs come from other systems, and must not be able to end the header.
+# IDs come from other systems and must not be able to end the header.
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
 
 

@@ -1,4 +1,4 @@
-"""A sender account: its limits, their usage, and the lease under which one worker drives the account."""
+"""A sender account: its limits, how much of them is used, and the lease under which one worker drives the account."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class DailyMode(StrEnum):
 
     CALENDAR = "calendar"  # from midnight to midnight in UTC
     ANCHORED = "anchored"  # 24 hours from the first send
-    SLIDING = "sliding"  # the last 24 hours, at any moment
+    SLIDING = "sliding"  # the last 24 hours at any moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class WarmUp:
         return cls(start=start, step=step, days=days)
 
     def problem(self) -> str | None:
-        return "must have start and step, or days" if (self.days > 0) == (self.start > 0) else None
+        return "must have either start and step, or days" if (self.days > 0) == (self.start > 0) else None
 
     def in_words(self) -> str:
         return f"over {self.days} days" if self.days else f"from {self.start} by {self.step} per day"
@@ -140,7 +140,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         le=1_000,
-        label="E-mails claimed at once",
+        label="E-mails per claim",
         help="Maximum number of e-mails per claim.",
     )
     bounce_percent_max: float | None = limit(
@@ -176,7 +176,7 @@ class Limits:
 
     @property
     def needs_charges(self) -> bool:
-        """Whether a sliding limit requires individual sends to be remembered."""
+        """Whether a sliding limit requires individual sends to be recorded."""
         has_day = self.daily_max is not None or self.warm_up is not None
         return (has_day and self.daily_mode is DailyMode.SLIDING) or self.units_per_minute is not None
 
@@ -224,7 +224,7 @@ class Charge:
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The usage of the account's limits, and what it still has to wait for."""
+    """How much of the account's limits is used, and what the account still has to wait for."""
 
     hour_started_at: datetime | None = None
     hour_used: int = 0
@@ -233,7 +233,7 @@ class Usage:
     day_bounces: int = 0
     day_errors: int = 0  # attempts that failed, will be retried, or are in doubt
     last_begun_at: datetime | None = None
-    gap_roll: float = 0.0  # position of the next pause between the shortest and the longest
+    gap_roll: float = 0.0  # where the next pause lies between the shortest and the longest
     warm_day: int = 1  # the current day of the warm-up, counted from 1
     rest: Rest | None = None
     charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first, if limits need them
@@ -262,7 +262,7 @@ class Account:
     status_until: datetime | None = None  # when it becomes active again automatically
     provider: str | None = None  # the provider preset that its limits were taken from
     patience: Patience | None = None  # None if it is not suspended
-    revision: int = field(default=0, compare=False)  # how often it was changed
+    revision: int = field(default=0, compare=False)  # how many times it has been changed
     troubles: Troubles = NO_TROUBLES
 
     @property
@@ -276,7 +276,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxState:
-    """The state of reading a mailbox. `reason` is why every attempt since `failed_at` has failed."""
+    """The state of reading a mailbox. `reason` says why every attempt since `failed_at` has failed."""
 
     looked_at: datetime | None
     reason: Reason | None
@@ -285,11 +285,10 @@ class MailboxState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
-    """An account and the engine that drives it: the owner of the lease, and when the lease ends.
-
-    `seen_at` is a time of the database's clock. `is_outdated` means that the account's worker uses older settings.
-    `deaths` is the number of its workers that died in a row, and `died_at` is when the last one died. `begun_at` is
-    when the e-mail on the wire was started. `mailbox` is the state of the account's mailbox, if that was queried.
+    """An account and the engine that drives it: the lease's owner and when the lease ends. `seen_at` is a time on the
+    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is the number of its
+    workers that died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the wire was
+    started. `mailbox` is the state of the account's mailbox, if queried.
     """
 
     account: Account

@@ -56,7 +56,7 @@ Refusal = Literal[
     "known",
     "disabled",
     "last_admin",
-    "several",  # the password is correct in more than one workspace; `workspaces` lists these
+    "several",  # the password is correct in more than one workspace; `workspaces` lists them
 ]
 
 
@@ -76,7 +76,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInBegun:
-    """A sign-in that needs a code. The browser keeps the secret, and the code only works together with it."""
+    """A sign-in that needs a code. The browser keeps the secret, and the code works only together with it."""
 
     browser_secret: str = field(repr=False)
     person: Person
@@ -102,7 +102,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCode:
-    """A code created on the server itself, for a sign-in that has begun."""
+    """A code created on the server itself for a sign-in that has already begun."""
 
     code: str = field(repr=False)
     begun_at: datetime

@@ -16,7 +16,7 @@ class CampaignState(StrEnum):
     SCHEDULED = "scheduled"  # launched, to start later
     RUNNING = "running"  # sending, or waiting for something that ends automatically
     PAUSED = "paused"
-    COMPLETED = "completed"  # nothing is left that could continue
+    COMPLETED = "completed"  # there is nothing left to continue
     FAILED = "failed"  # cannot continue without manual action
     CANCELLED = "cancelled"
 
@@ -33,7 +33,7 @@ IS_OVER = frozenset({CampaignState.COMPLETED, CampaignState.CANCELLED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A random pause before an e-mail, in seconds, between the two values."""
+    """A random pause before an e-mail, between two values in seconds."""
 
     min_s: float
     max_s: float
@@ -44,10 +44,9 @@ HUMAN_GAP = Gap(min_s=30, max_s=90)  # default for a sequence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a sequence.
-
-    `delay_s` counts from the time at which the previous step was sent; the first step has none. With `own_subject`, a
-    follow-up has its own subject instead of the first step's. Gmail does not show such a follow-up in the thread.
+    """A step of a sequence. `delay_s` counts from the time at which the previous step was sent; the first step has no
+    delay. With `own_subject`, a follow-up has its own subject instead of the first step's. Gmail does not show such a
+    follow-up in the thread.
     """
 
     template: str
@@ -57,9 +56,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When and how much a workspace sends in campaigns.
-
-    Local days are in the time zone `timezone`, which the window also uses.
+    """When a workspace sends campaign mail and how much it sends. Local days are in the time zone `timezone`, which the
+    window also uses.
     """
 
     timezone: str = "UTC"
@@ -73,7 +71,7 @@ class Campaign:
     workspace: str
     name: str
     state: CampaignState
-    reason: Reason | None  # why it is in this state, if that needs an explanation
+    reason: Reason | None  # why it is in this state, if this needs explaining
     sequence: str
     sequence_id: int
     steps: tuple[Step, ...]

@@ -1,4 +1,4 @@
-"""Conversations with one person each: a workspace, the address that was written to, and its replies."""
+"""Conversations, each with one person: a workspace, the address that it wrote to, and the replies."""
 
 import re
 from collections.abc import Iterable
@@ -70,7 +70,7 @@ class Thread:
     references: tuple[str, ...]
     follows: EmailId | None
     account: str | None
-    route: str | None  # the route on which the sender's address must be allowed
+    route: str | None  # the route that must allow the sender's address
     sender: Mailbox | None
     user: str
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-LOCKED_FOR = timedelta(minutes=10)  # since the last attempt to open the key; waiting e-mails cause more attempts
+LOCKED_FOR = timedelta(minutes=10)  # time since the last attempt to open the key; waiting e-mails cause more attempts
 
 
 class Algorithm(StrEnum):
@@ -18,9 +18,9 @@ class Algorithm(StrEnum):
 
 
 class KeyState(StrEnum):
-    PENDING = "pending"  # its record has not been seen yet, so it signs nothing
+    PENDING = "pending"  # its record has not been found yet, so it signs nothing
     ACTIVE = "active"
-    RETIRED = "retired"  # no longer signs; its record stays until mail in transit has arrived
+    RETIRED = "retired"  # no longer signs; its record remains until mail in transit has arrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class DkimKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedKey:
-    """An active key that an engine cannot open, because the vault key that seals it is missing or different there."""
+    """An active key that an engine cannot open, because the vault key that seals it is missing or differs there."""
 
     workspace: str
     domain: str

@@ -47,12 +47,12 @@ class Earlier:
 
     message_id: str  # as the provider wrote it, in angle brackets
     thread_id: str | None = None  # if the provider has threads
-    references: tuple[str, ...] = ()  # earlier message ids, oldest first
+    references: tuple[str, ...] = ()  # earlier message IDs, oldest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """What a campaign e-mail has in addition to its content. `unsubscribe_url` is None if no page can be served."""
+    """A campaign e-mail's data beyond its content. `unsubscribe_url` is None if no page can be served."""
 
     campaign: str
     unsubscribe_url: str | None = None
@@ -63,7 +63,7 @@ class Bulk:
 class Outgoing:
     """An e-mail to send.
 
-    `envelope` has the recipients who still have to receive it; `recipients` has everyone named in the headers.
+    `envelope` lists the recipients who have yet to receive it; `recipients` lists everyone named in the headers.
     """
 
     id: EmailId
@@ -84,14 +84,14 @@ class Outgoing:
     user: str = ""
     due_at: datetime | None = None
     tier: Tier = Tier.NORMAL  # of its sender
-    is_fair: bool = True  # if False, it was released in order of time
+    is_fair: bool = True  # if False, it was released in chronological order
     stream: str = ""
     sender_name: str | None = None  # shown with the account's address, if there is no `sender`
     gap: Gap | None = None  # the pause before it, in addition to the account's own
     bulk: Bulk | None = None  # None if it is not a campaign's
     signing: tuple[SealedKey, ...] = ()  # the keys of its workspace's domains
-    public_id: str | None = None  # None if it is older than public ids, and its headers still use its number
-    return_token: str = ""  # part of the address that receives its reports
+    public_id: str | None = None  # None if it predates public IDs and its headers still use its number
+    return_token: str = ""  # part of the address that receives reports about it
 
     @property
     def name_in_headers(self) -> str:

@@ -14,7 +14,7 @@ RECIPIENTS_MAX = 50
 # for the parts of a field
 ADDRESS_BYTES_MAX = 254
 DISPLAY_NAME_CHARS_MAX = 256
-MAILBOX_CHARS_MAX = 1_000  # of an address with its display name in one HTTP string: quotes and escapes take space
+MAILBOX_CHARS_MAX = 1_000  # for an address with its display name in one HTTP string: quotes and escapes take up space
 HEADER_NAME = "[!-9;-~]{1,100}"
 HEADER_BYTES_MAX = 8_192
 FILENAME_CHARS_MAX = 255
@@ -31,8 +31,8 @@ class EmailField:
 
     name: str
     type: str = "string"
-    python: str = ""  # if it has another name there
-    python_type: str = ""  # if it has another type there
+    python: str = ""  # if it has a different name there
+    python_type: str = ""  # if it has a different type there
     default: str = ""
     chars_min: int = 0
     chars_max: int | None = None
@@ -69,7 +69,7 @@ EMAIL_FIELDS = (
         help="Recipients.",
     ),
     EmailField(name="cc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Cc recipients."),
-    EmailField(name="bcc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Bcc recipients, invisible to the others."),
+    EmailField(name="bcc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Bcc recipients, hidden from the others."),
     EmailField(name="from", python="from_", type=ADDRESS, default="the account's address", help="Sender."),
     EmailField(name="reply_to", type=ADDRESS, help="Reply-To addresses."),
     EmailField(name="subject", default='required, may be `""`', chars_max=998, help="Subject."),
@@ -91,7 +91,7 @@ EMAIL_FIELDS = (
         count_max=50,
         bytes_max=26_214_400,
         more="counted together",
-        help="Attachments, including inline images of the HTML.",
+        help="Attachments, including inline images in the HTML.",
     ),
     EmailField(
         name="content_id",
@@ -185,7 +185,7 @@ EMAIL_FIELDS = (
         name="idempotency_key",
         chars_min=1,
         chars_max=500,
-        help="Idempotency key. E-mails with the same key are sent once.",
+        help="Idempotency key. E-mails with the same key are sent only once.",
     ),
     EmailField(
         name="follows",
@@ -214,7 +214,7 @@ EMAIL_FIELDS = (
         python_type="`dict`",
         bytes_max=2_048,
         more="counted as `jsonb` text",
-        help="Your own data about the e-mail. Neither sent nor searchable.",
+        help="Your own data about the e-mail. It is neither sent nor searchable.",
     ),
 )
 
@@ -227,6 +227,6 @@ def tags_of(written: Collection[str]) -> dict[str, str]:
     for each in written:
         name, sign, value = each.partition("=")
         if not sign or not re.fullmatch(TAG_NAME, name) or tags.get(name, value) != value:
-            raise ValueError("must be name=value, and can be given only once per name")
+            raise ValueError("must be name=value, with each name given only once")
         tags[name] = value
     return tags

@@ -44,7 +44,8 @@ class TakenUp:
 class Confirmation:
     """The engines' confirmation of the server.
 
-    If the server's last step of an account is lower than the acknowledged one, `behind` has the account with that step.
+    If the server's last step for an account is lower than the acknowledged one, `behind` contains the account and that
+    step.
     """
 
     verdict: Literal["confirmed", "waiting", "behind", "silent"]

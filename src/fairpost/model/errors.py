@@ -11,11 +11,11 @@ from fairpost.model.reason import Reason, Value
 class FairpostError(Exception):
     """Base class of all our errors.
 
-    `message` says what happened. `then` is the next step for users of the command line; `next_step` is the same as a
-    code, rendered by the front end.
+    `message` says what happened. `then` is the next step for command-line users; `next_step` is the same step as a
+    code, which the front end renders.
     """
 
-    passes = False  # True if the error is temporary, so that waiting helps
+    passes = False  # True if the error is temporary and waiting helps
     next_step: Reason | None = None
 
     def __init__(self, message: str = "", *, then: str = "", next_step: Reason | None = None) -> None:
@@ -34,7 +34,7 @@ class Refusal(FairpostError):
 
 
 class CursorExpired(FairpostError):
-    """Events after the cursor were dropped, so its reader has missed some events."""
+    """Events after the cursor were dropped, so the cursor's reader has missed some events."""
 
 
 class EmbeddedServerError(FairpostError):
@@ -50,7 +50,7 @@ class ServerStopped(EmbeddedServerError):
 class InvalidEmail(FairpostError):
     """An e-mail was refused, and nothing was written. `field` names the invalid field.
 
-    `until` is set if a quota was exceeded: the e-mail is accepted from then on.
+    `until` is set if a quota was exceeded: from then on, the e-mail can be accepted.
     """
 
     def __init__(self, field: str, message: str, until: datetime | None = None) -> None:
@@ -69,7 +69,7 @@ class Outgrown(MigrationError):
 
 
 class NotInstalled(FairpostError):
-    """The packages of an optional feature are not installed. The message includes the command that installs them."""
+    """An optional feature's packages are not installed. The message includes the command that installs them."""
 
 
 class NotFound(FairpostError):
@@ -101,7 +101,7 @@ class TransportFault(FairpostError):
 
 
 class DatabaseUnavailable(FairpostError):
-    """PostgreSQL is not responding, or cannot execute a request."""
+    """PostgreSQL is not responding or cannot execute a request."""
 
     def __init__(self, message: str, *, passes: bool = True, next_step: Reason | None = None) -> None:
         super().__init__(message, next_step=next_step)
@@ -109,7 +109,7 @@ class DatabaseUnavailable(FairpostError):
 
 
 class Unconfirmed(DatabaseUnavailable):
-    """The responding server is not the one that the engines confirmed, or it is missing a step of this worker."""
+    """The responding server is not the one that the engines confirmed, or it is missing one of this worker's steps."""
 
 
 class RegionUnavailable(DatabaseUnavailable):

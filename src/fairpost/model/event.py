@@ -42,19 +42,19 @@ MEANING: Mapping[EventKind, str] = {
     EventKind.EMAIL_QUEUED: "An engine absorbed the e-mail, or the e-mail was queued again.",
     EventKind.EMAIL_SENT: "The next hop accepted the e-mail. The e-mail may still be returned.",
     EventKind.EMAIL_DELIVERY_DELAYED: "An attempt failed and will be retried, or a server reported a delay.",
-    EventKind.EMAIL_BOUNCED: "The recipient's server permanently rejected the e-mail, or returned it.",
+    EventKind.EMAIL_BOUNCED: "The recipient's server permanently rejected the e-mail or returned it.",
     EventKind.EMAIL_COMPLAINED: "The recipient reported the e-mail as spam.",
     EventKind.EMAIL_FAILED: "The e-mail failed. You can retry it.",
     EventKind.EMAIL_SUPPRESSED: "The e-mail was not sent, because every recipient is on the suppression list.",
-    EventKind.EMAIL_CANCELLED: "The e-mail was cancelled or expired, and was not sent.",
+    EventKind.EMAIL_CANCELLED: "The e-mail was cancelled or expired and was not sent.",
     EventKind.EMAIL_IN_DOUBT: "The outcome of an attempt is unknown.",
     EventKind.EMAIL_REPLIED: "A person replied.",
     EventKind.EMAIL_AUTO_REPLIED: "An automatic reply arrived, for example an absence notice.",
     EventKind.EMAIL_UNSUBSCRIBED: "The recipient unsubscribed.",
-    EventKind.ACCOUNT_PAUSED: "The account was paused, or has reached its daily limit.",
+    EventKind.ACCOUNT_PAUSED: "The account was paused or has reached its daily limit.",
     EventKind.ACCOUNT_RESUMED: "The account is sending again.",
     EventKind.ACCOUNT_SUSPENDED: "The account was suspended. It needs attention.",
-    EventKind.CAMPAIGN_STARTED: "The campaign started, or resumed.",
+    EventKind.CAMPAIGN_STARTED: "The campaign started or resumed.",
     EventKind.CAMPAIGN_PAUSED: "The campaign was paused.",
     EventKind.CAMPAIGN_COMPLETED: "All of the campaign's e-mails are finished.",
     EventKind.CAMPAIGN_FAILED: "The campaign cannot continue.",
@@ -66,9 +66,8 @@ MEANING: Mapping[EventKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event. `id` never changes. Later events are read after `cursor`.
-
-    `address` is the recipient it is about; `recipients` are all of the e-mail's recipients.
+    """An event. `id` never changes. To read later events, continue after `cursor`. `address` is the recipient that the
+    event concerns; `recipients` are all of the e-mail's recipients.
     """
 
     cursor: str

@@ -34,9 +34,9 @@ class Suspect:
     """A sender with bounces or refusals that is not blocked.
 
     `sent` and `bounced` count e-mails on the account's current day. `refused` counts refusals since one of the sender's
-    e-mails was accepted, and `streak` since any sender's e-mail was. `is_unbroken` means that no e-mail was accepted
-    since the first of `refused`. `since` is when the sender started to use this account, and `accepted` is how many of
-    its e-mails were accepted there.
+    e-mails was last accepted, and `streak` counts them since any sender's e-mail was. `is_unbroken` means that no
+    e-mail was accepted since the first of `refused`. `since` is when the sender started using this account, and
+    `accepted` is how many of its e-mails were accepted there.
     """
 
     workspace: str
@@ -53,7 +53,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Figures of an account since it was last resumed.
+    """An account's figures since it was last resumed.
 
     `others_sent` counts e-mails sent today by senders that are neither suspected nor blocked. `is_shared` means that
     more than one sender uses the account.
@@ -67,10 +67,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A workspace that is not allowed to use an account.
-
-    If `until` is None, the workspace must be unblocked manually.
-    """
+    """A workspace that is blocked from using an account. If `until` is None, the workspace must be unblocked manually."""
 
     account_id: AccountId
     account: str

@@ -1,7 +1,6 @@
-"""The description of a limit in one place: unit, range, default and help.
-
-Options, requests, forms, the checks of presets, a region's share of a limit, and the tables in the docs are derived
-from it. The limits of an account are in `model/account.py`.
+"""The description of a limit in one place: unit, range, default and help. Options, requests, forms, preset checks, a
+region's share of a limit, and the tables in the docs are derived from it. An account's limits are in
+`model/account.py`.
 """
 
 import json
@@ -11,8 +10,8 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, ClassVar, Protocol, Self, TypeVar, get_args, get_type_hints
 
-INTEGER_MAX = 2**31 - 1  # maximum of the column
-NONE = "none"  # the text that users enter for no such limit
+INTEGER_MAX = 2**31 - 1  # the column's maximum
+NONE = "none"  # the text that users enter to specify that there is no such limit
 
 T = TypeVar("T")
 
@@ -44,7 +43,8 @@ class Share(StrEnum):
 class Limit:
     """The description of one limit.
 
-    `name` is its column; `label` is shown before it on a page. If `is_optional`, null means no such limit.
+    `name` is its column; `label` is shown before it on a page. If `is_optional`, null means that there is no such
+    limit.
     """
 
     name: str = ""
@@ -61,7 +61,7 @@ class Limit:
     choices: Mapping[str, str] = field(default_factory=dict)  # for an enumeration, the meaning of each value
     parts: tuple["Limit", ...] = ()  # for a plan
     share: Share = Share.WHOLE
-    is_asked_first: bool = False  # shown first when an account is added on a page
+    is_asked_first: bool = False  # shown first on the page for adding an account
 
     @property
     def rule(self) -> str:
@@ -74,7 +74,7 @@ class Limit:
         return f"{what}, or {NONE}" if self.is_optional else what
 
     def checked(self, value: Any) -> Any:
-        """Return the value to store. `value` is as in JSON and TOML, or already converted. Raises ValueError."""
+        """Return the value to store. `value` is in its JSON or TOML form, or already converted. Raises ValueError."""
         if value is None and self.is_optional:
             return None
         if self.choices and value in self.choices:
@@ -99,7 +99,7 @@ class Limit:
     def stored(self, value: Any) -> Any:
         """Read the value from its column, where a plan is JSON.
 
-        The value is not checked: a region's part may exceed what users may enter.
+        The value is not checked, because a region's part may exceed what users may enter.
         """
         if value is None:
             return None

@@ -6,7 +6,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NAME_RULE = "1..100 letters, digits and ._-, starting with a letter or digit"
 WORKSPACE_NAME = re.compile(
     r"[a-z0-9][a-z0-9._-]{0,99}"
-)  # not an e-mail address, because names appear in logs and in the directory
+)  # e-mail addresses are not allowed, because names appear in logs and in the directory
 POOL_CHARS_MAX = 100
 POOL_RULE = f"1..{POOL_CHARS_MAX} characters on one line, not starting with @"  # @ marks mail for a single account
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"

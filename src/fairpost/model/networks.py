@@ -1,4 +1,4 @@
-"""Group network addresses by provider customer, for limits per client."""
+"""Group network addresses by provider customer so that limits can apply per client."""
 
 import ipaddress
 

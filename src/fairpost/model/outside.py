@@ -45,7 +45,7 @@ def event_outside(event: Mapping[str, Any], ids: PublicIds) -> dict[str, Any]:
 
 
 def is_like_campaigns(key: str) -> bool:
-    """Return whether the key has the form that campaigns use internally. Applications may use that form, too."""
+    """Return whether the key has the form that campaigns use internally. Applications may also use that form."""
     return _KEY.fullmatch(key) is not None
 
 

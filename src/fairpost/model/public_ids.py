@@ -15,9 +15,9 @@ from fairpost.model.ids import EmailId
 
 ROUNDS = 8
 REMEMBERED = (
-    10_000  # ids to cache, because pages show the newest ones repeatedly, and converting one takes eight hashes
+    10_000  # IDs to cache, because pages show the newest ones repeatedly and converting an ID takes eight hashes
 )
-SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u, which look like other characters
+SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which look like other characters
 CHARS = 13
 ID_MAX = 2**63 - 1  # a bigint
 
@@ -30,9 +30,8 @@ _SHIFTS = range(50, -1, -10)
 
 
 class Kind(StrEnum):
-    """The kind of object that an ID identifies, and the prefix of the ID.
-
-    The same number has an unrelated public ID in each kind.
+    """The kind of object that an ID identifies, and the ID's prefix. For each kind, the same number has an unrelated
+    public ID.
     """
 
     EMAIL = "em"
@@ -53,7 +52,7 @@ class Permutation:
     """A permutation of all 64-bit numbers, implemented as a balanced Feistel network."""
 
     def __init__(self, key: bytes) -> None:
-        assert len(key) == 32, "a key has 32 bytes"
+        assert len(key) == 32, "a key must be 32 bytes long"
         self._rounds = tuple(key + bytes((n,)) for n in range(ROUNDS))
 
     def forth(self, number: int) -> int:
@@ -128,7 +127,7 @@ class PublicIds:
     def named_in(self, message_id: str) -> EmailId | None:
         """Return the e-mail that this Message-ID may belong to.
 
-        This proves nothing, because anyone can write a Message-ID.
+        This proves nothing, because anyone can forge a Message-ID.
         """
         name = message_id.strip("<>").partition("@")[0].partition(".")[0]
         if found := self.email_id(name):
@@ -139,7 +138,7 @@ class PublicIds:
     def in_headers(self, email_id: EmailId) -> str | None:
         """Return the name that identifies an e-mail in its headers.
 
-        Return None if the e-mail is older than public IDs and uses its number.
+        Return None if the e-mail predates public IDs and uses its number.
         """
         return self.email(email_id) if email_id >= self.since else None
 
@@ -167,7 +166,7 @@ def is_email_id(text: str) -> bool:
 
 
 def written(number: int) -> str:
-    """Write 64 bits as 13 characters: 4 bits in the first, and 5 bits in each of the others."""
+    """Encode 64 bits as 13 characters: 4 bits in the first and 5 bits in each of the others."""
     return SIGNS[number >> 60 & 31] + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 

@@ -1,7 +1,7 @@
 """Frozen dataclasses for values that the engine creates several times per e-mail.
 
-A frozen dataclass assigns each field through a slow method. Values marked with `quick` are frozen for the type checker
-only, and take about a third as long to create. `changed` does what `dataclasses.replace` does, for these values.
+A frozen dataclass assigns each field through a slow method. Values marked with `quick` are frozen only for the type
+checker and take about a third as long to create. For these values, `changed` does what `dataclasses.replace` does.
 """
 
 from typing import TYPE_CHECKING

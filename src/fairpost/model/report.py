@@ -14,9 +14,9 @@ from fairpost.model.quick import quick
 
 
 class Reached(StrEnum):
-    UNTOUCHED = "untouched"  # nothing of this e-mail was sent: no connection, or no permission to send
+    UNTOUCHED = "untouched"  # no part of this e-mail was sent: no connection, or no permission to send
     BEFORE_DOT = "before_dot"  # interrupted before the message was complete: the server cannot have accepted it
-    AFTER_DOT = "after_dot"  # the message was complete, but no reply came, so the outcome is unknown
+    AFTER_DOT = "after_dot"  # the message was complete, but no reply arrived, so the outcome is unknown
     REPLIED = "replied"
     UNSENDABLE = "unsendable"  # nothing was sent: this server cannot accept such messages, and a retry will not help
 

@@ -19,7 +19,7 @@ class DroppedMonth:
     month: datetime
     partitions: tuple[str, ...]
     bytes: int
-    moved: int  # contents that are still used by other e-mails
+    moved: int  # contents still used by other e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +34,4 @@ class Erasure:
     emails: int  # in history
     events: int
     inbox_mails: int
-    in_hand: tuple[int, ...]  # being sent or in doubt, and left unchanged
+    in_hand: tuple[int, ...]  # being sent or in doubt, so left unchanged

@@ -1,7 +1,7 @@
 """Addresses that receive mail about one e-mail, such as reports. `public_ids` defines the token that identifies the
 e-mail.
 
-Reports are sent to bounces+TOKEN@DOMAIN. Unsubscribe requests go there, too. Without a bounce domain, they go to the
+Reports and unsubscribe requests are sent to bounces+TOKEN@DOMAIN. Without a bounce domain, they go to the
 account's own mailbox if it is read, with the token in the subject.
 """
 

@@ -10,7 +10,7 @@ MIGRATE = "fairpost db migrate"
 
 class RightKind(StrEnum):
     OWNER = "owner"  # the schema belongs to another role
-    LOGIN = "login"  # needed by engine, service and commands
+    LOGIN = "login"  # needed by the engine, the service and commands
     TENANT = "tenant"  # needed by HTTP requests
 
 
@@ -29,10 +29,8 @@ def names(missing: Sequence[MissingRight]) -> str:
 
 
 def how_to_grant(missing: Sequence[MissingRight], *, migrate: str = MIGRATE) -> str:
-    """Return the commands to run: SQL for an administrator, then `migrate` if it is needed.
-
-    Only the first few commands are included if there are many. After you run them, `fairpost doctor` shows the next
-    ones.
+    """Return the commands to run: SQL for an administrator, then `migrate` if needed. If there are many commands, only
+    the first few are included. After you run these, `fairpost doctor` shows the next ones.
     """
     statements = [right.sql for right in missing if right.sql][:NAMED_MAX]
     is_for_tenants = any(right.kind is RightKind.TENANT for right in missing)

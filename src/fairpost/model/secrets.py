@@ -3,7 +3,7 @@
 import re
 
 MASK = "***"
-SHORT_CHARS_MAX = 3  # a secret of this length or less is easily mistaken for a part of ordinary text
+SHORT_CHARS_MAX = 3  # a secret of this length or less is easily confused with part of ordinary text
 LONG_CHARS_MIN = 16  # a secret of this length or more is not an ordinary word, so it is masked everywhere
 NAMED = r"(?:pass(?:word|wd)?|pwd|secret|token|key)\s*(?:is|was|[:=])?\s*"
 
@@ -11,8 +11,8 @@ NAMED = r"(?:pass(?:word|wd)?|pwd|secret|token|key)\s*(?:is|was|[:=])?\s*"
 def masked(text: str, *secrets: str | None) -> str:
     """Mask a secret that appears as a separate token, not inside a longer word.
 
-    A very short secret is masked only where the context shows that it is the secret: as the whole text, in quotes or
-    brackets, or after a word such as password.
+    A very short secret is masked only where the context shows that it is the secret: when it is the whole text, is in
+    quotes or brackets, or follows a word such as password.
     """
     for secret in sorted({each for each in secrets if each}, key=len, reverse=True):
         text = _masked(text, secret)

@@ -19,8 +19,8 @@ class Tier(IntEnum):
 class Priority(StrEnum):
     """How tiers take effect: through weights or lanes."""
 
-    WEIGHTS = "weights"  # twice the weight gets twice the capacity
-    LANES = "lanes"  # each tier has a share of the capacity, regardless of the number of its senders
+    WEIGHTS = "weights"  # a sender with twice the weight gets twice the capacity
+    LANES = "lanes"  # each tier has a share of the capacity, regardless of how many senders it has
 
 
 class AbuseMode(StrEnum):
@@ -29,19 +29,17 @@ class AbuseMode(StrEnum):
     ENFORCE = "enforce"
 
 
-RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of mail that names no user
+RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of mail that does not name a user
 
 
 def normalize_user(name: str) -> str:
-    """Normalize a user's name.
-
-    The result always matches the database's own for ASCII names, and almost always for others (sql/base/users.sql is
-    authoritative).
+    """Normalize a user's name. The result always matches the database's own for ASCII names and almost always for
+    others (sql/base/users.sql is authoritative).
     """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 
 
-NodeLevel = Literal["workspace", "domain", "user", "stream"]  # levels of the tree that determines the order of release
+NodeLevel = Literal["workspace", "domain", "user", "stream"]  # levels of the tree that determines the release order
 
 
 class SenderLevel(StrEnum):
@@ -65,7 +63,7 @@ class SenderId:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A throttle. The sender's mail is held until `until`, and then gets the weight of the lowest tier."""
+    """A throttle. The sender's mail is held until `until`. After that, it gets the weight of the lowest tier."""
 
     since: datetime
     until: datetime
@@ -79,7 +77,7 @@ class Counts:
     volume: int = 0  # e-mails that became due, regardless of their outcome
     sent: int = 0
     bounced: int = 0  # hard bounces
-    rejected: int = 0  # refused for their content, a policy or the sender
+    rejected: int = 0  # refused because of their content, a policy or the sender
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
@@ -91,7 +89,7 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """The base for rates: usually the volume, but higher while outcomes of an older backlog are arriving."""
+        """The base for rates: usually the volume, but higher while outcomes from an older backlog are still arriving."""
         return max(self.volume, self.sent + self.bounced + self.rejected)
 
 
@@ -100,7 +98,7 @@ class Sender:
     """A sender.
 
     The sender's age counts from `since`. If `since` is None, the sender does not count as young. `throttle` was set
-    automatically or manually, and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is
+    automatically or manually and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is
     lifted manually: the scorer does not throttle the sender again before this time.
     """
 
@@ -108,7 +106,7 @@ class Sender:
     plan: str | None = None
     since: datetime | None = None
     tier: Tier = Tier.NORMAL
-    look_at: datetime | None = None  # when to check tier and score again
+    look_at: datetime | None = None  # when to check the tier and score again
     throttle: Throttle | None = None
     is_enforced: bool = False
     is_by_hand: bool = False
@@ -117,7 +115,7 @@ class Sender:
     confidence: float = 0.0
     reasons: tuple[Reason, ...] = field(default=())
     scored_at: datetime | None = None
-    daily_max: int | None = None  # limit on the e-mails that this user submits, by any route
+    daily_max: int | None = None  # limit on the e-mails that this user submits by any route
     waiting_max: int | None = None
     revision: int = 0
 
@@ -126,10 +124,10 @@ class Sender:
 class Fairness:
     """How an installation shares its capacity. Weights and shares are ordered: throttled, low, normal, high."""
 
-    share: int = 100  # percentage of workspaces in the fair queue; e-mails of the others are released in order of time
+    share: int = 100  # percentage of workspaces in the fair queue; the others' mail is released in order of time
     has_lanes: bool = False
     weights: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0)
     shares: tuple[int, ...] = (5, 15, 40, 40)
     is_scoring: bool = True
     queue_max: int = 1_000_000
-    plans: str = ""  # which plans are paid and which are free; after a change, all senders with a plan are checked
+    plans: str = ""  # which plans are paid and which are free; when this changes, all senders with a plan are checked

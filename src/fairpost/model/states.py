@@ -1,7 +1,6 @@
-"""The states of an e-mail, and every allowed transition between them.
-
-The database stores `waiting` for both scheduled and ready, which differ only in the due time. The schema's enum and
-CHECK constraints mirror these states; a test compares them.
+"""An e-mail's states and every allowed transition between them. The database stores `waiting` for both scheduled and
+ready, which differ only in their due time. The schema's enum and CHECK constraints mirror these states; a test compares
+them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -83,7 +82,7 @@ OUTBOX_WORDS: Mapping[State, str] = {
     **dict.fromkeys((State.FAILED, State.BOUNCED), "failed"),
     **dict.fromkeys((State.SUPPRESSED, State.CANCELLED), "cancelled"),
 }
-"""The states in the terms of an outbox: pending, processing, sent, failed, cancelled."""
+"""The states in outbox terms: pending, processing, sent, failed, cancelled."""
 
 
 class SequenceWord(StrEnum):

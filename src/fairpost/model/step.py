@@ -1,7 +1,7 @@
 """A step of an account: settling its last e-mail, beginning the next, or both in one commit.
 
-A request and its answer are values, so that one call can execute the step of one account or the steps of many. `number`
-is the step after the last acknowledged one; repeated and late steps change nothing.
+A request and its answer are values, so one call can execute either a single account's step or the steps of many.
+`number` is the step after the last acknowledged one; repeated and late steps change nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,8 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 class Settles:
     """The outcome of an e-mail.
 
-    `reason` says why it was not sent. `soft_bounced` lists the recipients whose mailbox accepted none of the attempts.
+    `reason` says why it was not sent. `soft_bounced` lists the recipients whose mailbox did not accept the e-mail in
+    any attempt.
     """
 
     email_id: EmailId
@@ -85,7 +86,7 @@ class Begun:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether the lease has to be resumed first."""
+        """Whether the lease must be resumed first."""
         return self.verdict in ("unconfirmed", "late")
 
 

@@ -1,10 +1,10 @@
-"""Entries of the suppression list: addresses that receive no mail, and the reasons."""
+"""Entries in the suppression list: addresses that receive no mail, and the reasons."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-EVERYBODY = "*"  # the workspace of entries that apply to all workspaces
+EVERYBODY = "*"  # the workspace value of entries that apply to all workspaces
 
 
 class SuppressionKind(StrEnum):
@@ -36,7 +36,7 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftBounces:
-    """The number of consecutive e-mails that failed because the mailbox accepted none of them."""
+    """The number of consecutive e-mails that the mailbox did not accept."""
 
     workspace: str
     count: int

@@ -1,4 +1,4 @@
-"""An account's server settings that all kinds of transport have in common.
+"""The server settings that all kinds of transport have in common.
 
 The settings specific to a kind are in its folder in transports/. Passwords appear here only as sealed text.
 """
@@ -14,7 +14,7 @@ class Tls(StrEnum):
     """The TLS support that a server offers its clients."""
 
     TRUSTED = "trusted"
-    UNTRUSTED = "untrusted"  # its certificate is not valid for its name, or not trusted
+    UNTRUSTED = "untrusted"  # its certificate is not valid for its name or is not trusted
     NONE = "none"
     UNREACHABLE = "unreachable"
 
@@ -23,7 +23,7 @@ class Security(StrEnum):
     """How a connection is encrypted."""
 
     IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
-    STARTTLS = "starttls"  # with STARTTLS, or not at all
+    STARTTLS = "starttls"  # with STARTTLS or not at all
     OFFERED = "offered"  # with STARTTLS if the server offers it
     NONE = "none"
 
@@ -35,7 +35,7 @@ ENVIRONMENT = "environment"
 class MailboxLogin:
     """The server that an account signs in to, and the user name.
 
-    `is_verified` means that the server's certificate is checked for this host.
+    `is_verified` means that the server's certificate is verified for this host.
     """
 
     host: str
@@ -49,7 +49,7 @@ class ServerSettings:
 
     kind: ClassVar[str]
     secret: str | None = field(default=None, repr=False)  # sealed
-    origin: str | None = None  # ENVIRONMENT if engines update it from their environment; None if managed manually
+    origin: str | None = None  # ENVIRONMENT if engines update it from their environment; None if it is managed manually
 
     @property
     def place(self) -> str:

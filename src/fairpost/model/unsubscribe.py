@@ -50,7 +50,7 @@ def is_genuine(subscriber: Subscriber, mac: str, database_key: bytes) -> bool:
 
 
 def base_of(public_url: str) -> str | None:
-    """Return the URL that the links start with, or None if the URL is not https, because receivers would not follow
-    them.
+    """Return the URL that the links start with. Return None if the URL is not https, because receivers would not follow
+    the links.
     """
     return public_url if public_url.startswith("https://") else None

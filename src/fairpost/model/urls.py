@@ -1,17 +1,18 @@
-"""Remove the password from a database URL, or replace its login."""
+"""Remove the password from a database URL or replace its login."""
 
 import re
 from urllib.parse import quote, urlsplit, urlunsplit
 
 
 def without_password(url: str) -> str:
-    """Return the URL for messages, which may stay in a log for years. When in doubt, it hides more than necessary."""
+    """Return the URL in a form suitable for messages, which may stay in a log for years. When in doubt, it hides more
+    than necessary."""
     url = re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url)
     return re.sub(r"(password\s*=\s*)('(\\.|[^'])*'|[^&\s]*)", r"\1***", url)
 
 
 def as_login(url: str, login: str, password: str = "") -> str:
-    """Return the URL of the same database with another login."""
+    """Return the URL of the same database with a different login."""
     parts = urlsplit(url)
     who = f"{quote(login)}:{quote(password)}" if password else quote(login)
     return urlunsplit(parts._replace(netloc=f"{who}@{parts.netloc.rpartition('@')[2]}"))

@@ -35,7 +35,7 @@ class InDoubt:
 class Untouched:
     """Nothing was sent, so no attempt is counted and no limit is used up.
 
-    `due_at` is when the e-mail is due again, if the e-mail must wait but its account need not.
+    `due_at` is when the e-mail is due again, if the e-mail must wait but the account need not.
     """
 
     due_at: datetime | None = None
@@ -43,10 +43,9 @@ class Untouched:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """The failure concerns the account. The e-mail waits again and does not lose an attempt.
-
-    `until` is when the account may send again, if the server named a time. `due_at` is when the e-mail itself is due
-    again, if the e-mail must wait as well.
+    """The failure concerns the account. The e-mail returns to the queue without losing an attempt. `until` is when the
+    account may send again, if the server named a time. `due_at` is when the e-mail itself is due again, if the e-mail
+    must wait as well.
     """
 
     until: datetime | None

@@ -15,7 +15,7 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix
 
 class WebhookState(StrEnum):
     ACTIVE = "active"
-    FAILING = "failing"  # nothing could be delivered for a while; deliveries are retried
+    FAILING = "failing"  # nothing could be delivered for a while; deliveries are still retried
     PAUSED = "paused"
     DISABLED = "disabled"  # after a day of failures, or at the endpoint's request
 
@@ -24,7 +24,7 @@ class WebhookState(StrEnum):
 class Webhook:
     """An endpoint. If `workspace` is None, it belongs to the operator and covers all workspaces.
 
-    If `kinds` is empty, it gets events of all kinds. It gets only events that have all of `tags`.
+    If `kinds` is empty, it receives events of all kinds. It receives only events that have all of the `tags`.
     """
 
     id: int
@@ -81,7 +81,7 @@ def owner_of_secret(secret_id: int) -> str:
 class Answered:
     """The result of one request.
 
-    `why` is None if the event was delivered. `answer` is the start of the response's body.
+    `why` is None if the event was delivered. `answer` is the start of the response body.
     """
 
     status: int | None = None
@@ -124,7 +124,7 @@ def lane_of(event: Event) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One request, as written to the log."""
+    """A request, as written to the log."""
 
     due: Due
     message_id: str

@@ -1,4 +1,4 @@
-"""A workspace's sending window in its time zone, and its daily quota.
+"""A workspace's sending window, in its time zone, and its daily quota.
 
 These are only settings: policy/windows applies the window to a time, and policy/quotas applies the quota to a day.
 """
@@ -9,10 +9,9 @@ from datetime import date, time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingWindow:
-    """A window from `start` to just before `end` in local time, on its days unless they are holidays.
-
-    If `end` is before `start`, it is on the next day: the night from Friday 22:00 to 06:00 belongs to Friday, and only
-    Friday decides whether it is open. If `start` and `end` are equal, the window is the whole day, from midnight to
+    """A window from `start` until just before `end`, in local time, on its days unless they are holidays. If `end` is
+    before `start`, it is on the next day: the night from Friday 22:00 to 06:00 belongs to Friday, so only Friday
+    determines whether it is open. If `start` and `end` are equal, the window is the whole day, from midnight to
     midnight.
     """
 
@@ -31,8 +30,8 @@ RAMP_UP_DAYS = 10  # default length of a ramp-up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The maximum number of e-mails sent per local day, and how it grows at first: evenly, or by the listed shares."""
+    """The maximum number of e-mails sent per local day and how it grows at first: evenly, or by the listed shares."""
 
     daily_max: int | None = None  # None: no quota
-    ramp_up_days: int = 0  # on the n-th of these days, n/days of the quota
-    ramp_up_percents: tuple[int, ...] = ()  # alternatively, the share of the first day, the second, and so on
+    ramp_up_days: int = 0  # on the n-th of these days, the limit is n/days of the quota
+    ramp_up_percents: tuple[int, ...] = ()  # alternatively, the share for the first day, the second day, and so on

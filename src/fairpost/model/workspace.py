@@ -15,7 +15,7 @@ class Scope(StrEnum):
     MANAGE = "manage"
 
 
-PROVEN = "proven"  # in a loan: any address that the workspace has proven to own
+PROVEN = "proven"  # in a loan: any address that the workspace has proven that it owns
 ACCOUNT = "account"  # in a loan: mail without a From is sent from the account's own address
 
 
@@ -36,9 +36,9 @@ class Loan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     name: str
-    pools: tuple[str, ...]  # pools of the operator that it may send through
+    pools: tuple[str, ...]  # the operator's pools that it may send through
     loans: tuple[Loan, ...]  # the same pools with the allowed From addresses
-    per_minute: int  # requests by all of its keys together
+    per_minute: int  # requests from all of its keys combined
     created_at: datetime
     suspended_at: datetime | None
     reason: str | None

@@ -1,4 +1,4 @@
-"""Detect abuse: compute a sender's score over the last 24 hours, and its consequences.
+"""Detect abuse: compute a sender's score over the last 24 hours and decide its consequences.
 
 Counters are passed in. Nothing is looked up or applied here; weights and tiers are in `tiers`.
 """
@@ -18,20 +18,21 @@ YOUNG_FOR = timedelta(days=7)
 YOUNG_VOLUME_MAX = 100
 SPIKE_FACTOR = 5
 SCORE_MAX = 100
-SAMPLE_HALF = 20  # with this many e-mails, the confidence is one half
+SAMPLE_HALF = 20  # the number of e-mails at which the confidence is one half
 
 
 def is_young(created_at: datetime | None, *, now: datetime) -> bool:
     """Return whether a sender is young.
 
-    A sender of unknown age is not, because the rule applies only to senders that are known to be new.
+    A sender whose age is unknown is not, because the rule applies only to senders known to be new.
     """
     return created_at is not None and now - created_at < YOUNG_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """One sender's counters: those of each hour, keyed by its start, and the volume of each previous day, oldest first.
+    """One sender's counters for each hour, keyed by the hour's start, and its volume on each previous day, oldest
+    first.
 
     `created_at` is None if unknown. Volume is counted ahead of time, so future hours may already have a volume.
     """
@@ -43,7 +44,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """Everything that the rules consider: the last 24 hours, and the usual volume before them."""
+    """Everything that the rules consider: the last 24 hours and the usual volume before them."""
 
     counts: Counts = field(default_factory=Counts)
     past_volume: int = 0
@@ -74,7 +75,7 @@ class Score:
 
 
 class Scorer(Protocol):
-    """Computes a score from the counters, and must return at once. You can replace this scorer with your own."""
+    """Computes a score from the counters. It must return at once. You can replace this scorer with your own."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score: ...
 
@@ -90,9 +91,8 @@ POINTS = {Rule.BOUNCES: 30, Rule.REJECTS: 20, Rule.SPIKE: 25, Rule.YOUNG: 40}
 
 
 class RuleScorer:
-    """Gives points for each broken rule, at most 100.
-
-    It compares integers, so that rounding does not affect the limits.
+    """Gives points for each broken rule, up to 100 in total. It compares integers, so rounding does not affect the
+    limits.
     """
 
     def score(self, activity: Activity, *, now: datetime) -> Score:
@@ -120,8 +120,8 @@ def broken_rules(day: Day) -> tuple[Rule, ...]:
 def is_worth_scoring(before: Day, after: Day) -> bool:
     """Return whether the score may have changed since `before`, the counters at the time of the last score.
 
-    This costs a few multiplications, so it can run with every batch of outcomes: a burst is noticed with the e-mail
-    that breaks a rule, and a sender that breaks no rule is rarely scored.
+    This costs a few multiplications, so it can run with every batch of outcomes: a burst is noticed as soon as an
+    e-mail breaks a rule, and a sender that breaks no rule is rarely scored.
     """
     return broken_rules(before) != broken_rules(after)
 
@@ -136,12 +136,12 @@ class AbusePolicy:
     mode: AbuseMode = AbuseMode.ENFORCE
     threshold: int = 50  # only a score above this value has consequences
     throttle_max: timedelta = DAY
-    confidence_min: float = 0.0  # a score has no consequences if its confidence is lower
+    confidence_min: float = 0.0  # below this confidence, a score has no consequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A decision. `throttle` is stored, even if it is only observed; `in_force` is applied."""
+    """A decision. `throttle` is stored even if it is only observed; `in_force` is the throttle to apply."""
 
     throttle: Throttle | None = None
     is_enforced: bool = False
@@ -153,7 +153,7 @@ class Decision:
 
 
 def decide(throttle: Throttle | None, score: Score, policy: AbusePolicy, *, now: datetime) -> Decision:
-    """Return the consequence of a score for a sender with this throttle, if any."""
+    """Return the consequence of a score for a sender that may already have a throttle."""
     if policy.mode is AbuseMode.OFF:
         return Decision()
     after = _throttle(throttle, score, policy, now)
@@ -174,7 +174,7 @@ def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetim
     """Return when to score again even if nothing happens, or None to wait until something does.
 
     After a throttle, the sender keeps a low weight until the score has fallen. Time alone changes the score when an
-    hour enters or leaves the last 24, and when the account is no longer young.
+    hour enters or leaves the last 24, and when the account stops being young.
     """
     if throttle is None:
         return None
@@ -190,12 +190,12 @@ def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now:
     if throttle is not None:  # it may have begun under a longer maximum
         throttle = replace(throttle, until=min(throttle.until, throttle.since + policy.throttle_max))
     if score.value <= policy.threshold or score.confidence < policy.confidence_min:
-        # A sender that was held because of bounces must not be released only because held mail cannot bounce.
+        # A sender that was held because of bounces must not be released merely because held mail cannot bounce.
         return throttle if throttle is not None and throttle.holds(now) else None
     length = throttle_for(score.value, longest=policy.throttle_max)
     if throttle is None:
         return Throttle(now, now + length)
-    # Counted from the start of the throttle, so that an unchanged score does not prolong it.
+    # Counted from the start of the throttle so that an unchanged score does not prolong it.
     return replace(throttle, until=max(throttle.until, throttle.since + length))
 
 

@@ -2,7 +2,7 @@
 
 Here, a sender is a workspace. If an account has only one sender, the account is stopped. If several senders share an
 account, the senders to blame are blocked on it, and only the remaining bounces and refusals can stop the account. The
-block takes effect before the provider stops the account, and does not affect other senders.
+block takes effect before the provider stops the account and does not affect other senders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ BOUNCES_MIN = 2  # a single bounce is not held against a sender
 REFUSALS_MAX = 5  # continuing after this many in a row would make a whole campaign fail
 ESTABLISHED_AGE = timedelta(days=7)
 ESTABLISHED_SENT = 100
-BLOCKS_MAX = 100  # per account; SQL has the same number
+BLOCKS_MAX = 100  # per account; the SQL uses the same number
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """The senders to block, and whether to stop the account itself."""
+    """The senders to block and whether to stop the account itself."""
 
     accused: tuple[Accused, ...] = ()
     stop: Stop | None = None
@@ -77,7 +77,7 @@ def _for_bounces(sample: Sample, limits: Limits) -> Blame:
 
 
 def _for_refusals(sample: Sample, now: datetime) -> Blame:
-    """Blame the account alone for a problem that all senders have."""
+    """Blame only the account for a problem that all senders have."""
     guilty = [s for s in sample.suspects if s.refused >= REFUSALS_MAX]
     others = [s for s in sample.suspects if s not in guilty]
     if not sample.is_shared and guilty:

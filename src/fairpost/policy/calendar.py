@@ -1,4 +1,4 @@
-"""A schedule computed for the coming weeks: open times, and the quota of each local day."""
+"""A schedule computed for the coming weeks: open times and the quota for each local day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from fairpost.policy.quotas import allowed_on, day_number, problem_of_quota
 from fairpost.policy.windows import Span
 
 HORIZON = timedelta(days=60)  # how far ahead a calendar reaches
-RENEWED_BEFORE = timedelta(days=30)  # the calendar is computed again if less than this is left
+RENEWED_BEFORE = timedelta(days=30)  # the calendar is recomputed when less than this is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def problem_of_schedule(schedule: Schedule, now: datetime) -> str | None:
 
 
 def openings(schedule: Schedule, timezone: str | None, *, now: datetime, until: datetime) -> tuple[Span, ...] | None:
-    """Return when the window is open, or None if it always is.
+    """Return the times when the window is open, or None if it always is.
 
     If a time zone is given, the window applies to its local time.
     """

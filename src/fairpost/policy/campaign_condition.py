@@ -14,7 +14,7 @@ from fairpost.policy.conditions import PAUSED, Condition, Tone, is_broken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate that holds these e-mails back until `until`, because the window is closed or the quota is used up."""
+    """A gate that holds back these e-mails until `until` because the window is closed or the quota is used up."""
 
     until: datetime
     why: Reason
@@ -62,7 +62,7 @@ def of_campaign(at: CampaignFacts) -> Condition:
 
 
 def _unless_broken(at: CampaignFacts, held: Condition) -> Condition:
-    """Return what holds the mail back, or the condition of its route if the route could not send it either."""
+    """Return what is holding back the mail, or the route's condition if the route could not send the mail either."""
     has_mail = at.ready or at.in_hand or at.next_due_at is not None
     return at.routes[0] if has_mail and is_broken(at.routes) else held
 

@@ -140,7 +140,7 @@ PUBLIC = frozenset(
         "rediffmail.com",
     ]
 )
-# Providers with a domain in many countries: yahoo.co.jp, hotmail.fr, live.nl, outlook.de.
+# Providers with domains in many countries: yahoo.co.jp, hotmail.fr, live.nl, outlook.de.
 _IN_MANY_COUNTRIES = frozenset({"yahoo", "hotmail", "live", "outlook", "gmx", "aol", "ymail", "yandex", "msn"})
 
 

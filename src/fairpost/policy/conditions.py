@@ -5,13 +5,13 @@ Status, pages, campaigns, doctor, API and metrics use these conditions.
 An account has exactly one condition. A route takes on the condition of its deciding account. The order matters.
 
 Conditions that only manual action can end come first: suspended, without a server, paused manually. Faults come second:
-the last attempts failed, even if a limit applies as well. A fault takes precedence over a pause that ends later.
+the last attempts failed, whether or not a limit applies as well. A fault takes precedence over a pause that ends later.
 Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with sending
-itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail hangs on the wire. Normal
+itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail is stuck on the wire. Normal
 activity comes last: sending, which requires a current or recent send, or nothing to do.
 
 A waiting e-mail has exactly one cause. If the e-mail is held and its route is broken, the route is reported, because
-the e-mail could not be sent after its release, either.
+the e-mail could not be sent even after its release.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from fairpost.policy.verdicts import key_locked
 
 PACE_WORTH_TELLING = timedelta(minutes=1)  # shorter pauses are normal while an account is working
 SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for this long is considered hung
-SENDING_FOR = timedelta(seconds=5)  # after a send, and after the pause that follows it
+SENDING_FOR = timedelta(seconds=5)  # after a send and the pause that follows it
 
 
 PAUSED = ("everything.paused", "everything.restored")
@@ -39,7 +39,7 @@ PAUSED = ("everything.paused", "everything.restored")
 class Tone(StrEnum):
     """The severity.
 
-    FAULT means that something is broken. STOPPED needs manual action, whereas WAITING ends automatically.
+    FAULT means that something is broken. STOPPED needs manual action, and WAITING ends automatically.
     """
 
     FAULT = "fault"
@@ -53,8 +53,8 @@ class Tone(StrEnum):
 class Condition:
     """A condition.
 
-    `waiting` is the number of e-mails that it affects. `accounts` is the number of accounts on the route. The condition
-    is that of the deciding account.
+    `waiting` is the number of e-mails that it affects. `accounts` is the number of accounts on the route; the condition
+    is the deciding account's.
     """
 
     reason: Reason
@@ -69,7 +69,7 @@ class Condition:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether ending the condition takes manual action."""
+        """Whether manual action is needed to end the condition."""
         return self.tone in (Tone.FAULT, Tone.STOPPED)
 
     @property
@@ -95,7 +95,7 @@ _TOO_SHORT_TO_TELL = ("account.delay", "account.api_quota")
 
 
 def why_stopped(runtime: AccountRuntime, now: datetime) -> Reason | None:
-    """Return why the account is stopped for longer than the pauses between its e-mails, or None if it may send."""
+    """Return why the account is stopped for longer than its normal pauses between e-mails, or None if it may send."""
     found = _ended_by_a_person(runtime, now) or _at_fault(runtime, now, is_tried=True) or _ends_by_itself(runtime, now)
     return found.reason if found is not None and found.code not in _TOO_SHORT_TO_TELL else None
 
@@ -113,7 +113,7 @@ def of_route(route: Route, facts: Facts) -> Condition:
 
 
 def is_broken(routes: Sequence[Condition]) -> bool:
-    """Return whether nothing could be sent on these routes, even without other obstacles.
+    """Return whether nothing could be sent on these routes even if there were no other obstacles.
 
     A missing engine alone does not count as broken.
     """
@@ -149,7 +149,7 @@ def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | No
 def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Condition | None:
     """Return the fault of an account whose last attempts failed, including while it is trying again.
 
-    `is_tried` means that another attempt will follow and is announced.
+    `is_tried` means that another attempt will follow and has been announced.
     """
     account = runtime.account
     rest, troubles = account.usage.rest, account.troubles
@@ -287,7 +287,7 @@ def _of_its_campaign(hold: Hold) -> Condition | None:
 
 
 def _of_holds(facts: Facts) -> list[Condition]:
-    """Return one condition per campaign, however many streams it has, and none if the held e-mails' routes are broken."""
+    """Return one condition per campaign, however many streams it has, or none if the held e-mails' routes are broken."""
     broken = {route.route for route in facts.routes if is_broken([of_route(route, facts)])}
     found: dict[tuple[object, ...], Condition] = {}
     for hold in facts.holds:
@@ -324,7 +324,7 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
 
 
 def _on_the_wire(facts: Facts) -> Iterator[Condition]:
-    """Yield the conditions of routes whose last e-mail may hang although nothing is waiting behind it."""
+    """Yield the conditions of routes whose last e-mail may be stuck even though nothing is waiting behind it."""
     if not facts.engines or facts.pause:
         return
     asked = {each.account.id for route in facts.routes if route.due for each in facts.serving(route)}
@@ -375,7 +375,7 @@ def _stranded(facts: Facts) -> Iterable[Condition]:
 
 
 def headline(facts: Facts, found: Sequence[Condition], *, per_s: float) -> Condition:
-    """Return what to report first. `per_s` is the recent number of e-mails per second. It is 0 at the first check."""
+    """Return what to report first. `per_s` is the recent rate in e-mails per second. It is 0 at the first check."""
     total = facts.total()
     waiting = sum(route.waiting for route in facts.routes) + total.claimed
     if facts.pause is not None:

@@ -17,7 +17,7 @@ from fairpost.policy.verdicts import account_rejection, is_rejected, suspend_rea
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Store the troubles. `forgiven` lists the e-mails that get one attempt back."""
+    """Store the troubles. `forgiven` lists the e-mails that regain one attempt."""
 
     troubles: Troubles
     forgiven: tuple[EmailId, ...]

@@ -1,6 +1,4 @@
-"""Judge the facts that receivers see about a domain in From: SPF, DKIM, DMARC, MX, and its servers' names and TLS.
-
-No I/O.
+"""Judge what receivers can see about a domain in From: SPF, DKIM, DMARC, MX, and its servers' names and TLS. No I/O.
 
 SPF passes or fails for the host that connects to the receiver, and a server that accepts our mail may relay it from
 another address. Therefore, a server counts as included if SPF passes for its own addresses, or if the record includes a
@@ -26,7 +24,7 @@ STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes f
 class Grade(StrEnum):
     GOOD = "good"
     WARNING = "warning"
-    BAD = "bad"  # Gmail, Yahoo or Microsoft refuse bulk mail for it
+    BAD = "bad"  # Gmail, Yahoo or Microsoft refuse bulk mail because of it
     UNKNOWN = "unknown"  # the DNS query failed
 
 
@@ -49,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spf:
-    """SPF results of a domain: for an address that sends none of its mail, and for the addresses of our servers."""
+    """A domain's SPF results for an address that sends none of its mail and for our servers' addresses."""
 
     domain: str
     stranger: Evaluated
@@ -85,7 +83,7 @@ class SendingHost:
 
     @property
     def is_private(self) -> bool:
-        """Whether all its addresses are private, so that receivers see another address, which is not known here."""
+        """Whether all its addresses are private. If so, receivers see another address, which is not known here."""
         return bool(self.addresses) and not any(is_public(address) for address in self.addresses)
 
 
@@ -129,7 +127,7 @@ def worst(findings: Sequence[Finding]) -> Grade:
 
 
 def _spf(spf: Spf, sender: str, hosts: Sequence[SendingHost]) -> Finding:
-    """Judge the record for the servers whose envelope senders are in its domain. `sender` is the domain in From."""
+    """Judge the record against the servers whose envelope senders are in its domain. `sender` is the domain in From."""
     domain, stranger = spf.domain, spf.stranger
     sending = [host for host in hosts if (host.envelope or sender) == domain]
     known = [host for host in sending if not host.is_private]
@@ -181,7 +179,7 @@ def shown(text: str) -> str:
 
 
 def is_included(spf: Spf, host: SendingHost) -> bool:
-    """A server may send from any of its addresses, so SPF must pass for all of those that receivers can see."""
+    """A server may send from any of its addresses, so SPF must pass for every address that receivers can see."""
     evaluated = [spf.addresses[each] for each in host.addresses if each in spf.addresses]
     if evaluated and all(each.result is Result.PASS for each in evaluated):
         return True
@@ -234,7 +232,7 @@ _SHARED_IN = frozenset({"asn.au", "id.au", "me.uk", "nhs.uk"})
 
 
 def organisation(name: str) -> str:
-    """Return the domain that an organization registers: two labels, or three under suffixes such as co.uk or com.au."""
+    """Return the domain that an organization registers: two labels, or three for suffixes such as co.uk or com.au."""
     labels = name.lower().rstrip(".").split(".")
     is_shared = (
         len(labels) > 2 and len(labels[-1]) == 2 and (labels[-2] in _SHARED or ".".join(labels[-2:]) in _SHARED_IN)
@@ -281,9 +279,8 @@ _POLICIES = ("none", "quarantine", "reject")
 
 
 def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey], spf: Sequence[Finding]) -> Finding:
-    """Judge the record, and whether mail passes it.
-
-    `keys` are the keys with valid signatures, and `spf` are the findings so far.
+    """Judge the record and whether mail passes it. `keys` are the keys with valid signatures, and `spf` holds the SPF
+    findings so far.
     """
     if looked.dmarc_error:
         return _unknown("dmarc", domain, looked.dmarc_error)
@@ -356,7 +353,7 @@ def _mx(domain: str, looked: Looked) -> Finding:
 
 
 def _ptr(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
-    """Judge the PTR records of the sending servers that belong to no known provider and have public addresses.
+    """Judge the PTR records of sending servers that have public addresses and do not belong to a known provider.
 
     A finding is only a warning, because servers may send from addresses other than those they listen on.
     """

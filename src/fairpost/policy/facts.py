@@ -1,4 +1,4 @@
-"""Facts about the queue, accounts and engines at one moment.
+"""Facts about the queue, accounts and engines at one point in time.
 
 observe/status.py reads them, and policy/conditions.py judges them.
 """
@@ -31,7 +31,7 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The e-mails that wait for one pool, or for one account (`@name`).
+    """The e-mails that are waiting for one pool, or for one account (`@name`).
 
     `due` means that some of them may be sent now.
     """
@@ -73,7 +73,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedMail:
-    """A workspace's mail that no account on this route may send. `block` is the block that ends first."""
+    """A workspace's mail that no account on this route may send. `block` is the first block to end."""
 
     route: Route
     block: Block
@@ -95,7 +95,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts, for everything or for one `workspace`.
+    """The facts about everything or about one `workspace`.
 
     `engines` lists the live engines. `shut` lists the accounts that cannot send any of the due e-mails because of
     blocks. `locked_keys` lists the DKIM keys that an engine could not unseal; mail that needs them is waiting.

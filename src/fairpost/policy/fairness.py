@@ -1,6 +1,6 @@
 """The fair claim in plain Python: start-time fair queueing over a tree, one e-mail at a time.
 
-This is the simplest form of the algorithm that the SQL executes in batches and under locks. Tests compare the SQL with
+This is the simplest form of the algorithm that the SQL runs in batches and under locks. Tests compare the SQL with
 it; the forecast and the simulation use it without a database.
 """
 
@@ -47,9 +47,8 @@ class FairTree(Generic[T]):
         node.waiting.append(item)
 
     def take(self) -> T | None:
-        """Return the next e-mail.
-
-        At each level, it comes from the child that has had the least service relative to its weight.
+        """Return the next e-mail. At each level, it comes from the child that has received the least service for its
+        weight.
         """
         node, way = self.root, []
         while not node.waiting:

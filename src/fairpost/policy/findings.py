@@ -37,7 +37,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdback:
-    """Something that keeps vacuum from cleaning up, or the log from being removed. `age_s` is None if unknown."""
+    """Something that keeps vacuum from cleaning up or the log from being removed. `age_s` is None if unknown."""
 
     what: str
     then: str
@@ -80,7 +80,7 @@ class Schema:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the engine and commands can use it. HTTP requests may still lack a privilege."""
+        """Whether the engine and commands can use it. HTTP requests may still lack privileges."""
         is_fit = self.is_readable and not self.pending and not self.trouble
         return is_fit and all(right.kind is RightKind.TENANT for right in self.missing)
 

@@ -43,7 +43,7 @@ def jain(values: Values) -> float:
 
 
 def largest_share(values: Values) -> float:
-    """Return the share of the largest value in the total, or 0 if the total is 0."""
+    """Return the largest value's share of the total, or 0 if the total is 0."""
     pairs = _sorted(values)
     total = sum(value * times for value, times in pairs)
     return pairs[-1][0] / total if total else 0.0
@@ -79,16 +79,17 @@ def quantile(values: Values, q: float) -> float | None:
 
 
 # Each bucket ends 10% above the one before, so the error is at most 1/21. Stored values depend on these numbers, so
-# they never change. The first bucket holds waits of a millisecond or less, the last those of 83 years or more.
+# they must never change. The first bucket holds waits of a millisecond or less, and the last holds waits of 83 years or
+# more.
 BUCKET_ENDS_US = tuple(math.floor(1_000 * 1.1**i) for i in range(301))
 MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(slots=True)
 class Waits:
-    """The waiting times of e-mails in a few hundred numbers, whether there are ten or ten million.
+    """E-mails' waiting times, summarized in a few hundred numbers, whether there are ten e-mails or ten million.
 
-    Quantiles are within 5% of the true ones, or within a millisecond; count and mean are exact.
+    Quantiles are within 5% of the true ones, or within a millisecond; the count and mean are exact.
     """
 
     buckets: dict[int, int] = field(default_factory=dict)  # bucket number -> count
@@ -146,7 +147,7 @@ def _sorted(values: Values) -> list[tuple[float, int]]:
 def _rank(count: int, q: float) -> int:
     """Return a rank slightly less than the product.
 
-    Otherwise, 7% of 100 would give rank eight, because 0.07 * 100 is 7.000000000000001.
+    Otherwise, 7% of 100 would yield rank 8, because 0.07 * 100 is 7.000000000000001.
     """
     return max(1, min(count, math.ceil(q * count - 1e-9)))
 

@@ -1,4 +1,4 @@
-"""An account's activity since its last write: outcomes by sender, and durations.
+"""An account's activity since its last write: outcomes by sender and durations.
 
 It is kept in memory and written from time to time, because a commit per e-mail would cost as much as sending the
 e-mail.
@@ -19,7 +19,7 @@ class Measure(StrEnum):
     WAIT_FIFO = "wait_fifo"  # from due to begun, outside the fair queue
     SEND = "send"  # the transport
     CLAIM = "claim"  # the database
-    COMMIT = "commit"  # the database: an outcome, and the start of the next
+    COMMIT = "commit"  # time in the database: for an outcome and the start of the next e-mail
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Ledger:
     ) -> None:
         """Count an attempt with a verdict on the e-mail. `is_fair` means that the fair queue released it.
 
-        An attempt that only defers the e-mail is not `handled`, but may have bounces.
+        An attempt that only defers the e-mail does not count as `handled`, but may have bounces.
         """
         of_user = self.outcomes.setdefault((workspace, user, is_fair), Outcomes())
         of_user.handled += is_handled
@@ -83,7 +83,7 @@ class Ledger:
         self.measures.setdefault((kind, tier), Waits()).add(took)
 
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return outcomes and measures in the database's format, and clear them."""
+        """Return outcomes and measures in the database's format and clear them."""
         outcomes = [
             {"workspace": workspace, "user": user, "is_fair": is_fair, **_written(each)}
             for (workspace, user, is_fair), each in self.outcomes.items()
@@ -96,7 +96,7 @@ class Ledger:
 def _written(outcomes: Outcomes) -> dict[str, Any]:
     """Convert the outcomes to a dictionary.
 
-    `asdict` would copy deeply, and about one of these is written per e-mail.
+    `asdict` would make a deep copy, and about one of these is written per e-mail.
     """
     at = outcomes.offended_at
     written = {name: getattr(outcomes, name) for name in OUTCOMES}

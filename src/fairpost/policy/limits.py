@@ -1,7 +1,7 @@
 """Decide when an account may send next, why it has to wait until then, and what a send costs.
 
 An hour begins with its first send and ends 60 minutes later. A day is a calendar day, a period that begins with its
-first send, or a sliding period. A send is charged when it begins, so that it counts even after a crash.
+first send, or a sliding period. A send is charged when it begins, so it counts even after a crash.
 """
 
 import math
@@ -21,9 +21,9 @@ from fairpost.model.reason import Reason
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
-CLAIMED_AHEAD_S = 0.25  # no more than this is claimed ahead, so that claimed mail never delays urgent mail for longer
-ROOM_MAX = 1_000_000_000  # in effect no limit
+WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more e-mails does not count as a step of the warm-up
+CLAIMED_AHEAD_S = 0.25  # no more than this is claimed ahead, so claimed mail never delays urgent mail for longer
+ROOM_MAX = 1_000_000_000  # effectively no limit
 
 
 class Barrier(StrEnum):
@@ -61,7 +61,7 @@ def availability(account: Account, *, now: datetime) -> Go | NotBefore:
 
 
 def used(account: Account, now: datetime) -> tuple[int, int]:
-    """Return how many sends were used this hour and this day."""
+    """Return how many sends were used this hour and today."""
     usage = roll_windows(account.limits, account.usage, now=now)
     return usage.hour_used, usage.day_used
 
@@ -76,7 +76,7 @@ def day_max(account: Account, now: datetime) -> int | None:
 
 
 def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason | None]:
-    """Return when the account may send next (None if now or unknown), and what it is waiting for."""
+    """Return when the account may send next (None if now or unknown) and what it is waiting for."""
     admitted = availability(account, now=now)
     if not isinstance(admitted, NotBefore):
         return None, None
@@ -87,8 +87,8 @@ def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason |
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
-    """Decide whether the account may begin a send now. Return its usage after the send, or when and why it has to wait.
-    `roll`, from 0 to 1, places the next pause between the shortest and the longest.
+    """Decide whether the account may begin a send now. Return its usage after the send, or until when and why it has to
+    wait. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
     """
     usage = roll_windows(limits, usage, now=now)
     return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))
@@ -125,7 +125,7 @@ def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
 
 
 def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Barrier]:
-    """Return today's limit, and whether the warm-up determines it."""
+    """Return today's limit and whether the warm-up determines it."""
     if limits.warm_up is None:
         return limits.daily_max, Barrier.DAILY
     plan, most = limits.warm_up, limits.daily_max
@@ -142,7 +142,7 @@ def free_at(limits: Limits, usage: Usage) -> datetime | None:
 
 
 def widened(limits: Limits, gap: Gap | None) -> Limits:
-    """Return the limits with the pause that an e-mail asks for, if that is longer than the account's own."""
+    """Return the limits with the pause that an e-mail requests, if that is longer than the account's own."""
     if gap is None:
         return limits
     shortest = max(limits.delay_ms, round(gap.min_s * 1000))
@@ -170,12 +170,9 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
 
 
 def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int | NotBefore:
-    """Return how many sends may begin without a wait, the first now and then one per interval.
-
-    If none may begin now, return when the first may begin, and why it has to wait.
-
-    The result is never too high. It covers only the time until the end of a window that may be full in its next round;
-    call again then.
+    """Return how many sends may begin without a wait: the first now, then one per interval. If none may begin now,
+    return when the first may begin and why it has to wait. The result is never too high. It covers only the time until
+    the end of a window that may be full in its next round; call again then.
     """
     usage = roll_windows(limits, usage, now=now)
     barrier = _last_barrier(limits, usage, now)
@@ -187,9 +184,8 @@ def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, ro
 def charge_many(
     limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, count: int, roll: float = 0.0
 ) -> Usage:
-    """Return the state after this many sends, one per interval from now on, as if they were charged one by one.
-
-    There must be `room` for them.
+    """Return the state after this many sends, one per interval starting now, as if they were charged one by one. There
+    must be `room` for them.
     """
     assert count >= 1
     assert interval > timedelta()
@@ -213,7 +209,7 @@ def charge_many(
 
 
 def begins_within(length: timedelta, interval: timedelta) -> int:
-    """Return how many sends begin within this time, the first at once and then one per interval."""
+    """Return how many sends begin within this time: the first at once, then one per interval."""
     return -(-length // interval)
 
 
@@ -262,7 +258,7 @@ def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: 
 
 
 def _charges_after(limits: Limits, usage: Usage, now: datetime, interval: timedelta, count: int) -> tuple[Charge, ...]:
-    """Return the earlier charges and those of the run, as far back as any limit counts."""
+    """Return the earlier charges and the run's charges, as far back as any limit counts."""
     last = now + (count - 1) * interval
     kept = min(count, begins_within(DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE, interval))
     moments: Iterator[datetime] = accumulate(repeat(interval, kept - 1), add, initial=last - (kept - 1) * interval)

@@ -1,6 +1,6 @@
 """Decide when a login proves ownership of an address at a public provider.
 
-The domain of such a provider cannot be verified by DNS.
+Such a provider's domain cannot be verified through DNS.
 
 Nothing is tested here: the caller logs in and stores the result.
 """
@@ -10,14 +10,14 @@ from enum import StrEnum
 
 from fairpost.model.transport import MailboxLogin
 
-GOOGLE = frozenset({"gmail.com", "googlemail.com"})  # both name the same mailbox, regardless of dots
+GOOGLE = frozenset({"gmail.com", "googlemail.com"})  # both domains lead to the same mailbox; dots are ignored
 
 
 class Unfit(StrEnum):
     """The reason why a login to this server would prove nothing."""
 
     NO_PROVIDER = "no_provider"  # the domain does not belong to a provider whose servers are known
-    NO_LOGIN = "no_login"  # no SMTP server, or none with a login
+    NO_LOGIN = "no_login"  # not an SMTP server, or one without a login
     OTHER_HOST = "other_host"
     NOT_VERIFIED = "not_verified"
     OTHER_USER = "other_user"
@@ -33,9 +33,7 @@ class Doubt:
 
 def doubt_about(address: str, login: MailboxLogin | None, provider_host: str | None) -> Doubt | None:
     """Return None if a login to this server with this name proves ownership of the mailbox; otherwise, return the
-    reason.
-
-    `provider_host` is the server for mailboxes of the address's domain.
+    reason. `provider_host` is the server for mailboxes in the address's domain.
     """
     if provider_host is None:
         return Doubt(Unfit.NO_PROVIDER, "address")
@@ -51,7 +49,7 @@ def doubt_about(address: str, login: MailboxLogin | None, provider_host: str | N
 
 
 def same_mailbox(address: str) -> str:
-    """Return one name for all addresses of a mailbox: without a +tag, and at Google without dots."""
+    """Return one name for all addresses of a mailbox: without any +tag and, at Google, without dots."""
     local, _, domain = address.casefold().rpartition("@")
     local = local.partition("+")[0] or local
     if domain in GOOGLE:

@@ -58,7 +58,7 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
 )
 _PUBLIC_IPV6 = IPv6Network("2000::/3")  # all addresses allocated so far
 _NAT64 = IPv6Network("64:ff9b::/96")
-_ISATAP = 0x5EFE  # RFC 5214: the four bytes before the wrapped address
+_ISATAP = 0x5EFE  # RFC 5214: the four bytes that precede the wrapped address
 _ISATAP_MASK = 0xFDFF_FFFF  # one of their bits may be 0 or 1
 
 

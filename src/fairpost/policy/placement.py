@@ -1,4 +1,4 @@
-"""Decide which accounts need a worker, which to wake, and which to release, for one engine among several."""
+"""For one engine among several, decide which accounts need a worker, which to wake, and which to release."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ class Plan:
     start: tuple[AccountId, ...] = ()
     wake: tuple[AccountId, ...] = ()
     let_go: tuple[AccountId, ...] = ()
-    next_at: datetime | None = None  # when to check again if nothing happens before
+    next_at: datetime | None = None  # when to check again if nothing happens before then
 
 
 def plan(

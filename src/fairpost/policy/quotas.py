@@ -19,9 +19,9 @@ def problem_of_quota(quota: Quota) -> str | None:
     if not 0 <= quota.ramp_up_days <= RAMP_UP_DAYS_MAX:
         return f"ramp_up_days must be 0..{RAMP_UP_DAYS_MAX}, got {quota.ramp_up_days}"
     if len(quota.ramp_up_percents) > RAMP_UP_DAYS_MAX:
-        return f"ramp_up_percents must have at most {RAMP_UP_DAYS_MAX} days, got {len(quota.ramp_up_percents)}"
+        return f"ramp_up_percents must list at most {RAMP_UP_DAYS_MAX} days, got {len(quota.ramp_up_percents)}"
     if wrong := [each for each in quota.ramp_up_percents if not 1 <= each <= 100]:
-        return f"ramp_up_percents must be 1..100 each, got {wrong[0]}"
+        return f"each value in ramp_up_percents must be 1..100, got {wrong[0]}"
     if quota.ramp_up_days and quota.ramp_up_percents:
         return "ramp_up_days and ramp_up_percents must not both be set"
     if quota.daily_max is None and (quota.ramp_up_days or quota.ramp_up_percents):
@@ -42,9 +42,10 @@ def allowed_on(quota: Quota, day_number: int) -> int | None:
 
 
 def day_number(first_day: date, day: date, window: SendingWindow | None = None) -> int:
-    """Return the number of this day, counting the first day as 1, whether or not anything was sent in between.
+    """Return this day's number, counting the first day as 1, whether or not anything was sent in between.
 
-    If there is a window, only its days count: a ramp-up that grew over the weekend would jump on Monday.
+    If there is a window, only its days count. Otherwise, the ramp-up would also grow over the weekend and jump on
+    Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
     return max(1, count)  # after a change to a time zone further west, today may be the day before the first

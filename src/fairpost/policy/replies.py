@@ -1,7 +1,7 @@
 """Determine the meaning of a server's reply: its scope, whether it is temporary, and whether the address is dead.
 
 The evidence, in order: the code and its phase, the enhanced status code, and the text if these codes leave the meaning
-open or are plainly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
+open or are clearly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
 """
 
 import re
@@ -68,7 +68,7 @@ def meaning(
 
 
 def is_switched_off(text: str) -> bool:
-    """Return whether the text about a dead mailbox says that it exists, but is disabled or inactive."""
+    """Return whether the text about a dead mailbox says that the mailbox exists but is disabled or inactive."""
     words = _words(" ".join(rules.fold(text).split())[:TEXT_CHARS_MAX])
     return _said(rules.SWITCHED_OFF, words, NO_CODE) is rules.AWAY
 
@@ -83,7 +83,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
     said, by_status = _said(rules.PLAIN, words, code), rules.BY_ENHANCED.get(status)
     if said is rules.FULL and by_status in (rules.TOO_FAST, rules.QUOTA):
         said = None  # the quota is the sender's
-    is_login = phase is Step.AUTH and code != 421  # 421 may come at any time, and closes the connection
+    is_login = phase is Step.AUTH and code != 421  # 421 may come at any time and closes the connection
     candidates = (
         said,
         rules.BY_CODE.get(code),
@@ -99,7 +99,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
 
 
 def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: str) -> Finding:
-    """Return a finding that spares the recipient, if the text blames us or often means unwanted mail."""
+    """Return a finding that spares the recipient if the text blames us or is often used for unwanted mail."""
     if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
         return rules.UNWANTED
     said = _said(rules.SPARING, words, code)
@@ -121,7 +121,7 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
     if code < 500:
         return _by_default_for_now(code, phase, status)
     if code == 503:
-        return rules.UNEXPLAINED  # a wrong order of commands, which is a transient fault
+        return rules.UNEXPLAINED  # commands in the wrong order, which is a transient fault
     if phase in rules.BEFORE_RECIPIENTS:
         return rules.BLOCKED
     if code == 552 and not status:
@@ -130,7 +130,8 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
         return rules.BLOCKED if phase in (None, Step.RCPT) else rules.CONTENT
     if phase in rules.AFTER_RECIPIENTS and rules.REFUSAL_OF_CONTENT.search(words):
         return rules.CONTENT
-    # A 550 to RCPT TO without text may mean a dead address or a blocked sender. A guess must not suppress an address.
+    # A 550 reply to RCPT TO without text may mean a dead address or a blocked sender. An address must not be suppressed
+    # on a guess.
     return rules.UNEXPLAINED
 
 

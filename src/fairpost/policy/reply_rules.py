@@ -21,18 +21,18 @@ from fairpost.policy import reply_words as words
 
 class ReplyClass(StrEnum):
     ACCEPTED = "accepted"
-    HARD_BOUNCE = "hard_bounce"  # this address accepts no mail, and never will
-    SOFT_BOUNCE = "soft_bounce"  # this address accepts no mail now
+    HARD_BOUNCE = "hard_bounce"  # this address does not accept mail and never will
+    SOFT_BOUNCE = "soft_bounce"  # this address does not accept mail now
     AUTH = "auth"  # the account may not log in, or may not send
     RATE_LIMIT = "rate_limit"  # too much, too fast
     TRANSIENT = "transient"  # another temporary condition
     POLICY_SENDER = "policy_sender"  # refused because of who we are or how we send
-    MESSAGE = "message"  # refused because of this message: content, size, format
+    MESSAGE = "message"  # refused because of this message: its content, size or format
     UNKNOWN = "unknown"
 
 
 class Scope(StrEnum):
-    """The subject of a refusal. Everything else may continue unaffected."""
+    """What a refusal is about. Everything else may continue unaffected."""
 
     RECIPIENT = "recipient"
     MESSAGE = "message"
@@ -54,9 +54,12 @@ _R, _S = ReplyClass, Scope
 
 ACCEPTED = Finding("email.accepted", _R.ACCEPTED, _S.MESSAGE, "The server accepted the message")
 
-GONE = Finding("email.address_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The mailbox does not exist, or is closed")
+GONE = Finding("email.address_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The mailbox does not exist or is closed")
 NO_DOMAIN = Finding(
-    "email.domain_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's domain does not exist, or accepts no mail"
+    "email.domain_unknown",
+    _R.HARD_BOUNCE,
+    _S.RECIPIENT,
+    "The recipient's domain does not exist or does not accept mail",
 )
 MALFORMED = Finding("email.address_invalid", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's address is not valid")
 PERHAPS_GONE = Finding(
@@ -150,10 +153,10 @@ NONSENSE = Finding("email.reply_unintelligible", _R.UNKNOWN, _S.MESSAGE, "The se
 
 FINDINGS = tuple(each for each in tuple(globals().values()) if isinstance(each, Finding))
 
-# Temporary, for a reason that concerns only this recipient. Three in a row concern three recipients, not our account.
+# Temporary, for a reason that concerns only this recipient. Three in a row concern three recipients, not the account.
 ITS_OWN = frozenset({FULL, FLOODED, TOO_MUCH_FOR_ONE, GREYLISTED})
 
-# By the codes alone. 521 is the server's complete answer (RFC 7504), whatever enhanced code comes with it.
+# By the codes alone. 521 is the server's complete answer (RFC 7504), regardless of the enhanced code sent with it.
 BY_CODE: dict[int, Finding] = {
     521: BLOCKED,
     525: LOGIN,
@@ -179,7 +182,7 @@ SAYS_UNKNOWN_TO_UNWANTED = re.compile(r"@(?:docomo|ezweb|softbank|i\.softbank)\.
 class Phrases:
     expression: str
     finding: Finding
-    only: str = ""  # "4" or "5": the row applies only to replies of this kind
+    only: str = ""  # "4" or "5": the row applies only to replies of this class
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -199,7 +202,7 @@ def fold(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
 
 
-_GAP = r".{0,40}?"  # bounded, so that matching is always fast
+_GAP = r".{0,40}?"  # bounded so that matching is always fast
 _CLOSE = r"[^a-z0-9]{1,3}(?:[a-z]{1,16}[^a-z0-9]{1,3}){0,3}?"  # some short words: "mailbox HAS BEEN disabled"
 
 
@@ -220,17 +223,16 @@ def _row(finding: Finding, *phrases: str, only: str = "") -> Phrases:
 def _beside(
     finding: Finding, whom: tuple[str, ...], what: tuple[str, ...], *, is_close: bool = False, only: str = ""
 ) -> Phrases:
-    """Return phrases that match two things near each other.
-
-    `is_close` allows at most two or three words between them, for a `what` with many uses.
+    """Return phrases that match two things near each other. With `is_close`, at most two or three words may separate
+    them, for a `what` with many uses.
     """
     one, other = (rf"(?<![a-z0-9])(?:{_options(each)})" for each in (whom, what))
     gap = rf"[a-z]{{0,2}}(?:{_CLOSE}|[^a-z0-9]{{0,2}})" if is_close else _GAP
     return Phrases(f"{one}{gap}{other}|{other}{gap}{one}", finding, only)
 
 
-# Phrases that rule out a dead recipient: they blame us, another address, or a temporary condition. A reply with one of
-# them suppresses no recipient, whatever else it says. The first match counts.
+# Phrases that rule out a dead recipient: they blame us, another address, or a temporary condition. A reply that
+# contains one of them suppresses no recipient, whatever else it says. The first match counts.
 SPARING: tuple[Phrases, ...] = (
     _row(NO_DOMAIN, "mail exchanger or ip address | missing the proper dns entries"),  # the recipient's
     _row(BUSY, "couldn't create | could not create | cannot create | can't create"),  # a program that delivers locally
@@ -264,7 +266,8 @@ SPARING: tuple[Phrases, ...] = (
     ),
 )
 
-# Text that overrides the codes. Its meaning is clear, and the codes sent with it are often wrong. The first match counts.
+# Text that overrides the codes: its meaning is clear, but the codes sent with it are often wrong. The first match
+# counts.
 PLAIN: tuple[Phrases, ...] = (
     _row(
         FLOODED,
@@ -324,7 +327,7 @@ PLAIN: tuple[Phrases, ...] = (
         "wait to send more | send more emails | rate limit increase",
         "concurrent connections limit exceeded | concurrent smtp connections | unusual amount of",
     ),
-    # If permanent, the account is locked, which counts as a refused login.
+    # If the refusal is permanent, the account is locked, which counts as a refused login.
     _row(
         QUOTA,
         "too many login | too many failed login | too many auth | too many failed auth | too much fail auth",
@@ -555,7 +558,7 @@ TIES: tuple[Phrases, ...] = (
         "mail loop | forwarding loop | looping | loops back | loop detected | points back to | points to local",
         "forwarded more than",
     ),
-    # The standard text for 550 and 553, which many servers use for any meaning.
+    # The standard text for 550 and 553, which many servers send for almost any reason.
     _row(
         PERHAPS_GONE,
         "mailbox unavailable | mailbox is unavailable | mailbox not available | mailbox name | invalid address",
@@ -586,7 +589,7 @@ SWITCHED_OFF: tuple[Phrases, ...] = (
     _row(AWAY, "per inutilizzo | wegen inaktivitat | por inactividad | por inatividade | pour inactivite"),
 )
 
-# For text without a code, written by a program about its connection, if nothing else matches.
+# For text without a code that a program wrote about its connection, if nothing else matches.
 UNCODED: tuple[Phrases, ...] = (
     _row(
         UNREACHABLE,
@@ -596,7 +599,7 @@ UNCODED: tuple[Phrases, ...] = (
     _row(BUSY, "error | fail | temporar | try again | later | deferred | delayed | busy"),
 )
 
-# Phrases of plain refusal. Before the content was seen, they are about us. Afterwards, they are about the message.
+# Phrases of plain refusal. Before the server has seen the content, they are about us; afterwards, about the message.
 REFUSAL = re.compile(
     r"(?<![a-z])(?:blocked|denied|policy|prohibit|forbidden|not permitted|not accepted|banned|service refused|spamhaus)"
 )
@@ -625,7 +628,7 @@ def _spelled_out(codes: str) -> Iterator[str]:
 BY_ENHANCED: dict[str, Finding] = _codes(
     (
         ("x.1.0", PERHAPS_GONE),
-        ("x.1.1 x.1.4 x.1.6 x.1.10", GONE),  # 5.1.10 at Microsoft: not in the directory; else a domain without mail
+        ("x.1.1 x.1.4 x.1.6 x.1.10", GONE),  # 5.1.10 at Microsoft: not in the directory; else: domain without mail
         ("x.1.2", NO_DOMAIN),
         ("x.1.3", MALFORMED),
         ("x.1.7 x.1.8", SENDER),
@@ -642,13 +645,13 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("5.3.5 5.4.6 5.4.14", LOOP),
         ("5.4.4 5.4.310", NO_DOMAIN),
         ("5.4.7 5.4.300-319", UNREACHABLE),  # a later hop tried until its time limit was reached
-        ("5.4.5", QUOTA),  # Google; in the RFC a congested network, which 4.4.5 still is
+        ("5.4.5", QUOTA),  # Google; the RFC means a congested network, as 4.4.5 still does
         ("x.5.3", TOO_MANY),
         ("x.6.0-20", FORMAT),
         ("x.7.2", BLOCKED),
         ("x.7.3 x.7.8 x.7.12 x.7.57 x.7.139", LOGIN),
         ("x.7.13-14", FORBIDDEN),
-        ("x.7.5-7", FORMAT),  # signatures and encryption of the message
+        ("x.7.5-7", FORMAT),  # the message's signatures and encryption
         ("x.7.9", BLOCKED),  # outside of a login, only Yahoo uses it: "policy reasons"
         ("x.7.10", NO_TLS),
         ("x.7.16", TOO_BIG),
@@ -683,7 +686,7 @@ BY_REASON: dict[str, Finding] = {
     "accessnotconfigured": FORBIDDEN,
     "delegationdenied": FORBIDDEN,
     "domainpolicy": FORBIDDEN,
-    "failedprecondition": FORBIDDEN,  # the mailbox has no Gmail, or the key does not act for a mailbox
+    "failedprecondition": FORBIDDEN,  # the mailbox does not have Gmail, or the key does not act for a mailbox
     "forbidden": FORBIDDEN,
     "insufficientpermissions": FORBIDDEN,
     "dailylimitexceeded": QUOTA,

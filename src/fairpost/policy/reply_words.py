@@ -1,4 +1,4 @@
-"""Words about mailboxes by language, from which `reply_rules` builds its phrases. Data only.
+"""Words about mailboxes, by language, from which `reply_rules` builds its phrases. Data only.
 
 Words are written without accents and may be truncated (`unbekannt` also matches `unbekannte`); they are matched against
 text that was normalized the same way.

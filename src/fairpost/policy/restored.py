@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from fairpost.model.reason import Reason
 
-GUARD = "restore guard"  # the author of the pause, as shown to users
+GUARD = "restore guard"  # who paused sending, as shown to users
 ACCOUNTS_NAMED_MAX = 20
 EMAILS_NAMED_MAX = 40  # for all accounts together, and at least two for each
 RECENT = timedelta(minutes=1)  # an engine that wrote within this time before the end was active at the end
@@ -18,7 +18,7 @@ RECENT = timedelta(minutes=1)  # an engine that wrote within this time before th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The identity of a database. `life` is None in an observed identity: only the database itself remembers it."""
+    """The identity of a database. `life` is None in an observed identity, because only the database itself records it."""
 
     life: str | None = None
     system_identifier: int | None
@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What an engine remembers about one life of a database: the number of its writes, and the time of the last one."""
+    """What an engine remembers about one life of a database: how often it wrote and when it last did so."""
 
     life: str
     engine: str
@@ -58,7 +58,7 @@ class Statement:
 class Missing:
     """An account's steps that were acknowledged to engines but are missing from the database.
 
-    `emails` are the e-mails that these steps began, as far as the engines remember them.
+    `emails` are the e-mails that these steps began, as far as the engines recorded them.
     """
 
     account: str

@@ -1,9 +1,9 @@
 """Decide when to try again.
 
-After failed attempts, an urgent e-mail waits 1, 5 and 30 minutes, then 2 hours each time. A bulk e-mail waits 1, 5 and
-15 minutes, then an hour each time. If an account's server is unreachable, the account waits 1, 2, 4 … seconds, at most
-a minute. If the server says that the account is sending too fast but names no time, the account waits 1, 2, 4 …
-minutes, at most an hour. In both cases, the account's e-mails are not to blame.
+After each failed attempt, an urgent e-mail waits: first 1, 5 and 30 minutes, then 2 hours each time. A bulk e-mail
+waits 1, 5 and 15 minutes, then an hour each time. If an account's server is unreachable, the account waits 1, 2, 4 …
+seconds, up to a minute. If the server says that the account is sending too fast but names no time, the account waits 1,
+2, 4 … minutes, up to an hour. In both cases, the account's e-mails are not to blame.
 """
 
 from datetime import timedelta
@@ -17,7 +17,7 @@ DELAYS: dict[EmailClass, tuple[timedelta, ...]] = {
     EmailClass.URGENT: (MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR),
     EmailClass.BULK: (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
 }
-JITTER = 0.1  # up to a tenth later, so that not all senders return to a broken server at once
+JITTER = 0.1  # up to a tenth later, so senders do not all return to a broken server at once
 
 
 def retry_delay(email_class: EmailClass, *, attempts: int, roll: float) -> timedelta:
@@ -38,7 +38,7 @@ LOCKED = 5 * MINUTE
 
 
 def locked_delay(*, roll: float) -> timedelta:
-    """Return how long an e-mail waits if its signing key cannot be unsealed. A person must fix the key."""
+    """Return how long an e-mail waits if its signing key cannot be unsealed. The key must be repaired manually."""
     return LOCKED * (1 + JITTER * roll)
 
 

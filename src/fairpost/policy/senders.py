@@ -1,4 +1,4 @@
-"""Decide a sender's tier, its throttle and the next check, from its attributes and activity.
+"""Decide a sender's tier, throttle and next check from its attributes and activity.
 
 `abuse` computes scores and `tiers` computes tiers; this module combines them with manual decisions, which take
 precedence.
@@ -27,7 +27,7 @@ class SenderPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision. `is_new` means that a throttle begins, so that the operators must be notified."""
+    """A decision. `is_new` means that a throttle begins, so the operators must be notified."""
 
     after: Sender
     is_new: bool = False
@@ -41,7 +41,7 @@ def look(
     *,
     now: datetime,
 ) -> Decided | None:
-    """Decide the tier and throttle of a sender. Return None if nothing has to change."""
+    """Decide a sender's tier and throttle. Return None if nothing has to change."""
     activity = activity_of(sender, hours, days, now=now)
     score = score_of(sender, activity, policy, now=now)
     after, is_new = _judged(sender, score, policy, now)
@@ -78,7 +78,7 @@ def impose(sender: Sender, *, until: datetime, reason: str, policy: SenderPolicy
 
 
 def lift(sender: Sender, *, policy: SenderPolicy, now: datetime, immune_for: timedelta = IMMUNE_FOR) -> Decided:
-    """Lift a throttle manually. The sender is free at once, and no score throttles it for a while."""
+    """Lift a throttle manually. The sender is released at once, and no score can throttle it again for a while."""
     after = replace(
         sender, throttle=None, is_enforced=False, is_by_hand=False, reasons=(), immune_until=now + immune_for
     )
@@ -103,7 +103,7 @@ def _judged(sender: Sender, score: Score | None, policy: SenderPolicy, now: date
         immune_until=None,
     )
     if before is not None and decision.throttle == before and after.score <= sender.score:
-        after = replace(after, reasons=sender.reasons)  # keep the reasons for which the throttle began
+        after = replace(after, reasons=sender.reasons)  # keep the reasons for which the throttle was imposed
     return after, decision.is_new
 
 
@@ -122,7 +122,7 @@ def _placed(sender: Sender, activity: Activity, policy: SenderPolicy, now: datet
 
 
 def _means_the_same(before: Sender, after: Sender) -> bool:
-    """Return whether a changed score has no consequences, and so does not justify a write per e-mail."""
+    """Return whether a changed score has no consequences and therefore does not justify a write per e-mail."""
     return replace(after, score=0, confidence=0.0, scored_at=None) == replace(
         before, score=0, confidence=0.0, scored_at=None
     ) and (after.score == before.score or after.throttle is None)

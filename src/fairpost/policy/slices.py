@@ -10,11 +10,11 @@ from typing import Any
 from fairpost.model.account import LIMITS, Limits, WarmUp
 from fairpost.model.limit import Limit, Share
 
-PAUSE_MS_MAX = 2**31 - 1  # maximum of the column: 24 days
+PAUSE_MS_MAX = 2**31 - 1  # the column's maximum: 24 days
 
 
 def sliced(whole: Limits, percent: int) -> Limits:
-    """Return the share of the limits. Raises ValueError if the share is too small for a single send."""
+    """Return the share of the limits. Raise ValueError if the share is too small for a single send."""
     parts = replace(whole, **{each.name: _share(each, getattr(whole, each.name), percent) for each in LIMITS})
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
@@ -39,7 +39,7 @@ def _share(limit: Limit, value: Any, percent: int) -> Any:
 def _longer(pause_ms: int, percent: int) -> int:
     longer_ms = -(-pause_ms * 100 // percent)  # rounded up
     if longer_ms > PAUSE_MS_MAX:
-        raise ValueError(f"at {percent} % of its pace, its pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
+        raise ValueError(f"at {percent} % of the pace, the pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
     return longer_ms
 
 

@@ -12,7 +12,7 @@ from fairpost.policy.replies import ReplyClass, Scope, meaning
 
 
 def soft_bounced(email: Outgoing, verdict: Verdict, report: Report) -> tuple[str, ...]:
-    """Return the recipients whose mailbox did not accept the e-mail, and who will no longer receive it."""
+    """Return the recipients whose mailbox did not accept the e-mail and who will no longer receive it."""
     if report.reached is not Reached.REPLIED or not isinstance(verdict, Sent | Failed | Bounced):
         return ()
     return tuple(address for address in email.envelope if _is_soft(email, report, address))

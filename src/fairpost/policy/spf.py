@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Protocol
 
-LOOKUPS_MAX = 10  # maximum number of terms that cause DNS queries; beyond it, receivers treat the record as broken
+LOOKUPS_MAX = 10  # maximum number of terms that cause DNS queries; above it, receivers treat the record as broken
 VOIDS_MAX = 2  # queries without an answer
 MX_MAX = 10
 PTR_MAX = 10
@@ -50,9 +50,8 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A result. `records` are the domain's own SPF records. `detail` is the term at fault, or the DNS error.
-
-    `names` are the hosts and domains that the record allows, as far as it has been evaluated.
+    """A result. `records` are the domain's own SPF records. `detail` is the term at fault or the DNS error. `names` are
+    the hosts and domains that the record allows, insofar as it has been evaluated.
     """
 
     result: Result
@@ -266,7 +265,7 @@ def _parsed(record: str) -> _Record:
 
 
 def _is_well_formed(modifier: re.Match[str], earlier: Mapping[str, str]) -> bool:
-    """Unknown modifiers have no effect and may repeat, but their values must be well-formed."""
+    """Unknown modifiers have no effect and may be repeated, but their values must be well-formed."""
     if (name := modifier["name"].lower()) in ("redirect", "exp"):
         return name not in earlier and _is_spec(modifier["value"])
     return _is_text(modifier["value"])

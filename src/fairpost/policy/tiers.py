@@ -1,4 +1,4 @@
-"""Compute a sender's tier, and how long it lasts without intervention. `abuse` decides on throttles.
+"""Compute a sender's tier and how long it lasts without intervention. `abuse` decides on throttles.
 
 A tier determines a weight in the flow tree, or a separate lane (see sql/release/lanes.sql).
 """
@@ -40,7 +40,7 @@ def tier_until(
 ) -> datetime | None:
     """Return when to check the tier again, or None to wait until something happens.
 
-    At that moment, a young account is no longer young, or a throttle ends. Whether the sender then stays in this tier
+    At that moment, an account stops being young or a throttle ends. Whether the sender then stays in this tier
     depends on the next score.
     """
     if throttle is not None:

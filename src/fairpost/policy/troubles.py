@@ -1,10 +1,10 @@
 """Decide whether failed sends are the e-mail's problem or the account's. An account's failures are stored with it.
 
-A failure about a recipient or a message costs the e-mail an attempt, and the account continues. A failure about the
-account or its provider pauses the account, and costs the e-mail nothing. Replies are not always accurate about this, so
-three rules correct them. If three different e-mails in a row get the same temporary failure, the account is at fault.
-If an e-mail is deferred three times while others are accepted, that e-mail is at fault. After a timeout with no reply,
-the account resumes with another e-mail, if there is one.
+A failure that concerns a recipient or a message costs the e-mail an attempt, and the account continues. A failure that
+concerns the account or its provider pauses the account and costs the e-mail nothing. Replies do not always make this
+distinction correctly, so three rules correct them. If three different e-mails in a row get the same temporary failure,
+the account is at fault. If an e-mail is deferred three times while others are accepted, that e-mail is at fault. After
+a timeout with no reply, the account resumes with another e-mail, if there is one.
 """
 
 from dataclasses import replace
@@ -82,7 +82,8 @@ def _refused(
         return Weighed(verdict=verdict, troubles=met)
     is_told = report.reply is not None
     met, rest = _rested(met, report, is_throttled=is_told, now=now, roll=roll, email=email)
-    earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # in a longer row, these already have their attempts back
+    # In a longer series, the earlier e-mails have already regained their attempts.
+    earlier = refused[:-1] if len(before) < IN_A_ROW else ()
     if _may_still_arrive(email, verdict):
         return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
     return Weighed(verdict=verdict, troubles=met, rest=rest, forgiven=(*earlier, email.id))
@@ -130,7 +131,7 @@ def _silent(
     """Handle an answer that did not arrive in time. The next e-mail shows whether the e-mail or the account is to
     blame.
     """
-    if troubles.last == email.id:  # this e-mail may be to blame, so only another e-mail can lengthen the rest
+    if troubles.last == email.id:  # this e-mail may be to blame, so only a different e-mail can lengthen the rest
         troubles = replace(troubles, unreachable=max(0, troubles.unreachable - 1))
     troubles = replace(troubles, refused=(), answer=None)
     met, rest = _rested(troubles, report, is_throttled=False, now=now, roll=roll, email=email)
@@ -155,7 +156,7 @@ def _rested(
 def _answer(report: Report) -> str | None:
     """Return a key that is the same whenever the temporary failure is the same.
 
-    Return None if the answer was not temporary, or only concerns this recipient.
+    Return None if the answer was not temporary or only concerns this recipient.
     """
     if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
         return "cut"

@@ -1,7 +1,7 @@
 """Decide the consequences of an attempt for the e-mail and the account. `replies` reads the meaning of a reply.
 
 An address that no longer exists bounces and is suppressed. Temporary failures are retried later. After a failure on our
-side, the e-mail is queued again without losing an attempt, and the account waits or stops.
+side, the e-mail is requeued without losing an attempt, and the account waits or stops.
 """
 
 from datetime import datetime
@@ -27,7 +27,7 @@ class _Fate(StrEnum):
 
 
 def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:
-    """Return the consequence of one attempt, the `attempts`-th of this e-mail."""
+    """Return the consequence of an attempt, which is the `attempts`-th for this e-mail."""
     match report.reached:
         case Reached.UNTOUCHED:
             return Untouched(due_at=now + locked_delay(roll=roll) if report.locked_key else None)
@@ -67,7 +67,7 @@ def email_reason(report: Report) -> Reason:
         said = report.reply.text if report.reply else report.error
         return Reason(_BY_REACH[report.reached], error=said)
     told = [(found, report.reply)]
-    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients accepted it: use the reply to one of the others
+    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients were accepted: use the reply for one of the others
         each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
         told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
     meant, reply = told[0]
@@ -88,15 +88,15 @@ _BY_REACH = {
 
 
 def account_rejection(report: Report) -> str | None:
-    """Return the refusal, if it concerns who we are or how we send, and therefore every e-mail alike."""
+    """Return the refusal if it concerns who we are or how we send, and therefore affects every e-mail alike."""
     found = about(report)
     is_one = found is not None and found.class_ is ReplyClass.POLICY_SENDER and report.reply is not None
     return f"{report.reply.code} {report.reply.text}" if is_one and report.reply else None
 
 
 def is_rejected(report: Report) -> bool:
-    """Return whether the e-mail was refused for its content, a policy or its sender, which is rare for well-behaved
-    senders.
+    """Return whether the e-mail was refused because of its content, its sender or a policy, which is rare for
+    well-behaved senders.
     """
     found = about(report)
     return found is not None and found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
@@ -118,9 +118,8 @@ def is_about_our_pace(report: Report) -> bool:
 
 
 def about(report: Report) -> Meaning | None:
-    """Return the meaning of the reply that ended the attempt.
-
-    Returns None if there was none, or if it is not a server's reply.
+    """Return the meaning of the reply that ended the attempt. Return None if there was no reply, or if it did not come
+    from a server.
     """
     if report.reply is None or report.reached is Reached.UNSENDABLE:
         return None
@@ -128,7 +127,7 @@ def about(report: Report) -> Meaning | None:
 
 
 def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
-    """Return whether the e-mail was accepted for all recipients. This usual case is handled fast."""
+    """Return whether the e-mail was accepted for all recipients. This common case has a fast path."""
     return all(fate is _Fate.GOT_IT for fate in each.values())
 
 

@@ -14,7 +14,7 @@ RETRY_AFTER_S_MAX = 3600.0
 def next_try(now: datetime, failures: int, *, roll: float, retry_after_s: float | None = None) -> datetime:
     """Return when to try again after this many consecutive failures. `roll` is a random number from 0 to 1.
 
-    The server may ask for a longer pause, up to an hour.
+    The server may request a longer pause, up to an hour.
     """
     pause_s = PAUSES_S[min(failures, len(PAUSES_S)) - 1] * (1 - JITTER + 2 * JITTER * roll)
     return now + timedelta(seconds=max(pause_s, min(retry_after_s or 0.0, RETRY_AFTER_S_MAX)))

@@ -1,8 +1,8 @@
 """Compute when a sending window is open: whenever the local clock shows an open time.
 
-The other rules follow from that. An hour that the clock skips is never shown, so a window that would begin in that hour
-begins at its end. An hour that the clock shows twice is open twice. Arguments and results are in UTC, and searches end
-after a year.
+The other rules follow from this one. A window that would begin in an hour that the clock skips begins at the end of
+that hour. If the clock shows an open hour twice, the window is open twice. Arguments and results are in UTC, and
+searches end after a year.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ Span = tuple[datetime, datetime]  # start included, end excluded
 
 
 class NeverOpens(FairpostError):
-    """A window has no open time within a year. It was not checked, or its holidays now cover every open day."""
+    """A window has no open time within a year: it was not checked, or its holidays now cover every open day."""
 
 
 def problem_of(window: SendingWindow, now: datetime) -> str | None:
@@ -27,11 +27,11 @@ def problem_of(window: SendingWindow, now: datetime) -> str | None:
     if not is_zone(window.timezone):
         return f'timezone must be a name such as Europe/Berlin, got "{window.timezone}"'
     if not window.days:
-        return "days must have at least one of 1 (Monday) to 7 (Sunday), got none"
+        return "days must include at least one of 1 (Monday) to 7 (Sunday), got none"
     if wrong := sorted(window.days - set(range(1, 8))):
         return f"days must be 1 (Monday) to 7 (Sunday), got {', '.join(map(str, wrong))}"
     if next(_openings(window, now, now + SEARCH_MAX), None) is None:
-        return f"holidays must leave a day open within a year, got none before {_horizon(window, now)}"
+        return f"holidays must leave at least one day open within a year, got none before {_horizon(window, now)}"
     return None
 
 
@@ -45,9 +45,7 @@ def next_open(window: SendingWindow, now: datetime) -> datetime:
     """Return the first open moment from now on, which is now if the window is open."""
     opening = next(_openings(window, now, now + SEARCH_MAX), None)
     if opening is None:
-        raise NeverOpens(
-            f"The sending window stays closed until {_horizon(window, now)}. Add days, or remove holidays."
-        )
+        raise NeverOpens(f"The sending window stays closed until {_horizon(window, now)}. Add days or remove holidays.")
     return opening[0]
 
 
@@ -154,9 +152,8 @@ def _horizon(window: SendingWindow, now: datetime) -> date:
 
 
 def is_zone(name: str) -> bool:
-    """Return whether this is the name of a time zone.
-
-    Names such as `localtime` differ in meaning from system to system.
+    """Return whether this is the name of a time zone. Names such as `localtime` are excluded, because their meaning
+    differs from system to system.
     """
     return name in _zones()
 

@@ -1,6 +1,6 @@
-"""A server for the bounce address. It accepts reports on Fairpost's e-mails over SMTP or LMTP, and relays nothing.
-
-A 250 after the dot guarantees that the message's content is committed. Otherwise the sender gets 451 and tries again.
+"""A server for the bounce address. It accepts reports about Fairpost's e-mails over SMTP or LMTP and relays nothing. A
+250 reply after the dot guarantees that the message's content is committed. Otherwise, the sender receives a 451 reply
+and tries again.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from fairpost.smtp.listening import Listening, Served
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-MESSAGE_BYTES_MAX = 26_214_400  # reports may include the whole message, but only the beginning is read
+MESSAGE_BYTES_MAX = 26_214_400  # reports may include the entire message, but only the beginning is read
 COMMAND_BYTES_MAX = 4_096
 RECIPIENTS_MAX = 100
 CONNECTIONS_MAX = 100
@@ -34,7 +34,7 @@ class ReceiverOptions:
     port: int = 2525  # 0 means any free port
     is_lmtp: bool = False
     reply_stops: ReplyStops = ReplyStops.PERSON
-    also: frozenset[str] = frozenset()  # addresses in lower case that are accepted without a token
+    also: frozenset[str] = frozenset()  # lower-case addresses that are accepted without a token
 
 
 class Receiver(Listening):

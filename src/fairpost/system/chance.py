@@ -19,8 +19,8 @@ def roll() -> float:
 
 
 def dice(seed: str) -> Dice:
-    """Return a source of random numbers from 0 to 1. The same seed gives the same numbers, so that simulations can
-    be repeated.
+    """Return a source of random numbers from 0 to 1. The same seed yields the same numbers, so simulations can be
+    repeated.
     """
     return random.Random(seed).random  # noqa: S311
 

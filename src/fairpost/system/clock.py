@@ -13,7 +13,7 @@ _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class ManualClock:
-    """A clock that stands still unless it is moved."""
+    """A clock that stands still until you move it."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -23,7 +23,7 @@ class ManualClock:
 
     def move_to(self, moment: datetime) -> None:
         if moment < self.now:
-            raise ValueError(f"time cannot go back: from {self.now} to {moment}")
+            raise ValueError(f"time cannot run backwards: from {self.now} to {moment}")
         self.now = moment
 
 
@@ -31,9 +31,8 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Return the seconds since some fixed moment.
-
-    They never decrease, and keep counting while the machine is suspended.
+    """Return the seconds since some fixed moment. The value never decreases, and it keeps increasing while the machine
+    is suspended.
     """
     return _manual.now.timestamp() if _manual else steady()
 
@@ -51,13 +50,13 @@ def now() -> datetime:
 
 
 def stated() -> datetime | None:
-    """Return the time to pass to the database, or None for its own clock."""
+    """Return the time to pass to the database, or None to use the database's own clock."""
     return _manual.now if _manual else None
 
 
 @contextmanager
 def stopped_at(moment: datetime) -> Iterator[ManualClock]:
-    """Inside this context, the yielded clock determines the time of this process."""
+    """Inside this context, the yielded clock determines this process's time."""
     global _manual
     before, _manual = _manual, ManualClock(moment)
     try:

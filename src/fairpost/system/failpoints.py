@@ -1,10 +1,10 @@
 """Named points at which tests can kill a process. They are active only if an environment variable is set.
 
-With `FAIRPOST_FAILPOINT=name` or `name:nth`, the process sends itself SIGKILL the nth time it passes the point. With
-`FAIRPOST_FAILPOINT_FILE=path`, a process must first rename this file to `path.fired`. Because renaming is atomic, only
-one process dies, and its replacement survives. With only the file and no name, a process dies at the point named in the
-file, so that the point can be chosen while the process runs. The variables are read once, when the process starts; its
-forks inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
+With `FAIRPOST_FAILPOINT=name` or `name:nth`, the process kills itself with SIGKILL the first or nth time it passes the
+point. With `FAIRPOST_FAILPOINT_FILE=path`, a process must first rename this file to `path.fired`. Because renaming is
+atomic, only one process dies, and its replacement survives. If only the file is set, a process dies at the point named
+in the file, so the point can be chosen while the process is running. The variables are read once, when the process
+starts; its forks inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
 """
 
 import os
@@ -18,7 +18,7 @@ _passes_left = int(_nth or "1")
 
 
 def arm(point: str) -> None:
-    """Make this process die at `name`, or at the nth pass of `name:nth`."""
+    """Make this process die at `name`, or on the nth pass for `name:nth`."""
     global _name, _file, _is_on, _passes_left
     _name, _, nth = point.partition(":")
     _file, _is_on, _passes_left = None, True, int(nth or "1")

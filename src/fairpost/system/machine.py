@@ -1,7 +1,5 @@
-"""Facts about the machine: its name, the current boot, and whether a folder can be trusted.
-
-A process checks these facts before it trusts a file left by another process: the folder must be private and managed by
-this kernel alone.
+"""Facts about the machine: its name, the current boot, and whether a folder can be trusted. A process checks these
+facts before it trusts a file left by another process. The folder must be private and managed only by this kernel.
 """
 
 import os
@@ -15,20 +13,20 @@ from pathlib import Path
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MOUNTS = Path("/proc/self/mountinfo")
 
-# File systems that this kernel manages, so that all of its processes share locks and mapped pages. Once a block is
+# File systems that this kernel manages, so all of its processes share locks and mapped pages. Once a block is
 # allocated, it can be written again, so writing to mapped memory cannot fail because the disk is full.
 LOCAL = frozenset({"tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "overlay"})
 
 
 @cache
 def full_name() -> str:
-    """Return the host name, with its domain if it has one. This may query DNS."""
+    """Return the host name, including the domain if there is one. This may query DNS."""
     name = socket.gethostname()
     return name if "." in name else socket.getfqdn(name)
 
 
 def boot_id() -> bytes | None:
-    """Return an ID that changes each time the machine starts, or None if the system does not provide one."""
+    """Return an ID that changes each time the machine boots, or None if the system does not provide one."""
     try:
         return bytes.fromhex(BOOT_ID.read_text().strip().replace("-", ""))
     except (OSError, ValueError):
@@ -37,9 +35,8 @@ def boot_id() -> bytes | None:
 
 @contextmanager
 def private_folder(path: Path, *, make: bool = False) -> Iterator[int | None]:
-    """Yield the folder as an open file descriptor.
-
-    Yields None if it is missing, accessible to others, or not on a file system of this machine.
+    """Yield the folder as an open file descriptor. Yield None if the folder is missing, is accessible to others, or is
+    not on one of this machine's file systems.
     """
     try:
         if make:
@@ -57,7 +54,7 @@ def private_folder(path: Path, *, make: bool = False) -> Iterator[int | None]:
 
 
 def is_private(seen: os.stat_result) -> bool:
-    """Return whether the file belongs to this user, and others have no access to it."""
+    """Return whether the file belongs to this user and others have no access to it."""
     return seen.st_uid == os.geteuid() and not seen.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 

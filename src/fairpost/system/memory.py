@@ -12,13 +12,13 @@ NOTES_MAX = 1_000
 
 
 def read_notes(folder: Path) -> dict[str, Any]:
-    """Return all notes by name. Files that are not valid notes (incomplete, or owned by another user) are left out."""
+    """Return all notes by name. Files that are not valid notes (incomplete or owned by another user) are omitted."""
     paths = sorted(folder.glob("*.json"))[:NOTES_MAX] if folder.is_dir() else []
     return {path.stem: note for path in paths if (note := _read(path)) is not None}
 
 
 def write_note(folder: Path, name: str, note: Mapping[str, Any]) -> None:
-    """Write a note completely or not at all. On return, the note is on the disk, and only its owner can read it."""
+    """Write a note completely or not at all. On return, the note is on disk, and only its owner can read it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     spare = folder / f".{name}.{token_hex(8)}"
     file = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -33,7 +33,7 @@ def write_note(folder: Path, name: str, note: Mapping[str, Any]) -> None:
 
 
 def inodes(paths: list[Path]) -> str | None:
-    """Identify these files by inode, which differs for a copy. Return None if a file is missing or not accessible."""
+    """Identify these files by their inodes, which differ in a copy. Return None if a file is missing or not accessible."""
     try:
         return "-".join(str(path.stat().st_ino) for path in paths)
     except OSError:

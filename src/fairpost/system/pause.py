@@ -5,7 +5,7 @@ LONGEST_S = 15.0
 
 
 class Pause:
-    """A pause that doubles each time, from `first_s` to `longest_s`. `reset` starts again with `first_s`."""
+    """A pause that doubles each time, from `first_s` up to `longest_s`. `reset` returns to `first_s`."""
 
     def __init__(self, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
         self._first_s = self._next_s = first_s

@@ -1,7 +1,6 @@
-"""Proof that all processes of a program are gone: they share a lock on a file.
-
-The lock belongs to the open file, which forks inherit. The system releases the lock when the last of these processes
-ends, no matter how. Another process that gets the lock can be sure that none of them is alive.
+"""Proof that all of a program's processes are gone: they share a lock on a file. The lock belongs to the open file,
+which forks inherit. The system releases the lock when the last of these processes ends, for whatever reason. Another
+process that acquires the lock can be sure that none of them is alive.
 """
 
 import fcntl
@@ -26,7 +25,7 @@ class Presence:
         unborn = folder / f"{name}{_UNBORN}"
         fd = os.open(unborn, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        unborn.rename(folder / name)  # locked before any other process can find it
+        unborn.rename(folder / name)  # locked before other processes can find it
         return cls(folder / name, fd)
 
     def withdraw(self) -> None:

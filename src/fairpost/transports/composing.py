@@ -1,4 +1,4 @@
-"""Helpers for transports that compose messages: a cache of encoded contents, and the sender of an e-mail."""
+"""Helpers for transports that compose messages: a cache of encoded contents and an e-mail's sender."""
 
 from collections import OrderedDict
 

@@ -1,7 +1,6 @@
 """The form in which a kind of transport describes its settings: each setting once, with its limits. Options, requests
-and forms are derived from this.
-
-This module has no I/O and nothing that is specific to a kind: the settings of each kind are in its folder.
+and forms are derived from this. This module does no I/O and contains nothing specific to a kind: each kind's settings
+are in its folder.
 """
 
 import re
@@ -36,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Settings that belong together and form an object in a request. `name` is the name of the object's shape."""
+    """Settings that belong together and form an object in a request. `name` is the name of that object's shape."""
 
     name: str
     settings: tuple[Setting, ...]
@@ -54,7 +53,7 @@ class Entry:
     label: str
     hint: str = ""
     is_needed: bool = False
-    input: str = ""  # HTML input type (email, file) if it does not follow from the setting
+    input: str = ""  # HTML input type (email, file) if it cannot be derived from the setting
     accept: str = ""  # the `accept` attribute of a file input
     placeholder: str = ""
     options: tuple[tuple[str, str], ...] = ()  # each value of an enumeration, with its label
@@ -76,12 +75,12 @@ READ_ENTRY = Entry(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A sign-in method, and the settings that it needs. `name` is shown for a server that uses this method."""
+    """A sign-in method and the settings that it needs. `name` is shown for a server that uses this method."""
 
     name: str
     title: str
     entries: tuple[Entry, ...] = ()
-    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this method implies
+    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values that this method implies for other settings
     user: str | None = None  # the setting that defaults to the account's address
     hosts: tuple[
         str, ...

@@ -60,7 +60,7 @@ def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> S
             return account.transport if guard is None else standard(account.transport)
         case UnknownTransport(kind):
             raise FairpostError(
-                f'Account "{account.name}" has a server of a kind that this version does not support ({kind}). Upgrade Fairpost, or set a different server.',
+                f'Account "{account.name}" has a server type that this version does not support ({kind}). Upgrade Fairpost, or set a different server.',
                 then=again,
             )
         case None:
@@ -70,7 +70,7 @@ def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> S
 
 
 def opened(account: Account, settings: ServerSettings, vault: Vault) -> str | None:
-    """Returns the account's secret, or None if it needs none. Raises VaultError."""
+    """Returns the account's secret, or None if it does not need one. Raises VaultError."""
     if settings.secret is None or not settings.takes_secret:
         return None
     return vault.open(settings.secret, account_id=account.id, name=account.name)

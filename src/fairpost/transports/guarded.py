@@ -51,7 +51,7 @@ def standard(settings: ServerSettings) -> ServerSettings:
 
 
 class BarredTransport:
-    """Sends nothing, and keeps all e-mails waiting. Used for accounts whose settings name a forbidden server."""
+    """Sends nothing and keeps all e-mails waiting. Used for accounts whose settings name a forbidden server."""
 
     def __init__(self, words: str) -> None:
         self._words = words

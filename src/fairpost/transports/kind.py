@@ -2,7 +2,8 @@
 registry.py.
 
 Its descriptions are data. Its methods import other modules only when they are called, because commands that only print
-help also load this module. Many methods have a default that is derived from the settings. A kind can override it.
+help also load this module. Many methods have a default that is derived from the settings and can be overridden by a
+kind.
 """
 
 from abc import ABC, abstractmethod
@@ -42,7 +43,7 @@ class Given(Protocol):
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> ServerSettings | None:
         """Returns the settings to store, or None to keep all settings. Raises FairpostError if something is missing.
 
-        If the sealed secret is kept, it is the `secret` of these settings. `name` and `mailbox` are the account's.
+        If the sealed secret is kept, it is the `secret` of these settings. `name` and `mailbox` belong to the account.
         """
 
 
@@ -50,12 +51,12 @@ class TransportKind(ABC, Generic[S]):
     settings: type[S]
     title: ClassVar[str]
     way: ClassVar[str]  # how an account sends, for example "by SMTP"
-    channel: ClassVar[Channel] = Channel.SMTP  # whose reply codes the server uses
+    channel: ClassVar[Channel] = Channel.SMTP  # the provider whose reply codes the server uses
     steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
     asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
     preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider
     presets: ClassVar[Mapping[str, str]] = {}  # presets that replace `preset`, by the address's provider
-    read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that switches reading on
+    read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that enables reading
     keeps_secret: ClassVar[bool] = True  # whether a request that changes no setting may omit the secret
 
     @property
@@ -74,7 +75,7 @@ class TransportKind(ABC, Generic[S]):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The choices of this kind on the page for adding an account."""
+        """This kind's choices on the page for adding an account."""
         entries = [
             Entry(
                 setting=each.name,
@@ -104,7 +105,7 @@ class TransportKind(ABC, Generic[S]):
     def transport(
         self, account: "Account", settings: S, secret: str | None, *, guard: "NetworkGuard | None"
     ) -> "ClosableTransport":
-        """Returns the transport. `secret` is already opened. Raises VaultError if a secret is missing.
+        """Returns the transport. `secret` has already been opened. Raises VaultError if a secret is missing.
 
         `guard` is set if the account is not the operator's own.
         """
@@ -123,7 +124,7 @@ class TransportKind(ABC, Generic[S]):
         """Tests the server without sending anything. Returns every step taken, in order; if a step failed, it is the
         last one.
 
-        `name` and `address` are the account's. `is_brief` means that an HTTP request is waiting for the result.
+        `name` and `address` belong to the account. `is_brief` means that an HTTP request is waiting for the result.
         """
 
     def advice(self, failed: "Tried", settings: S, name: str) -> str:
@@ -131,8 +132,8 @@ class TransportKind(ABC, Generic[S]):
         return failed.advice
 
     def announced(self, settings: S, host: str | None) -> S:
-        """Returns the settings, completed with the name of this machine if the kind announces a name and the settings
-        have none.
+        """Returns the settings. If the kind announces a name and the settings do not contain one, this machine's name
+        is added.
         """
         return settings
 
@@ -146,7 +147,7 @@ class TransportKind(ABC, Generic[S]):
         return False
 
     def bounce_domain(self, settings: S) -> str | None:
-        """The domain of the envelope sender, if reports are returned to a Fairpost address in that domain."""
+        """The envelope sender's domain, if reports are returned to a Fairpost address in that domain."""
         return None
 
     def reader(
@@ -164,7 +165,7 @@ class TransportKind(ABC, Generic[S]):
         return True
 
     def sending_host(self, settings: S) -> str | None:
-        """Returns a server that sends the mail to the internet, and that SPF must therefore allow, or None if no such
+        """Returns a server that sends the mail to the internet and must therefore be allowed by SPF, or None if no such
         server is known. Another host name of the same organization is sufficient.
         """
         return None
@@ -172,7 +173,7 @@ class TransportKind(ABC, Generic[S]):
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
         """Returns the TLS support that the server offers, without signing in.
 
-        Returns None if it is always reached over TLS, or is on this machine.
+        Returns None if the server is always reached over TLS or is on this machine.
         """
         return None
 
@@ -185,7 +186,7 @@ class TransportKind(ABC, Generic[S]):
         """
 
     def public(self, settings: S) -> S:
-        """Returns the settings, changed so that a server named in the secret is ignored."""
+        """Returns the settings, changed so that any server named in the secret is ignored."""
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
@@ -196,13 +197,13 @@ class TransportKind(ABC, Generic[S]):
 
     @abstractmethod
     def in_short(self, settings: S) -> str:
-        """Describes the server in a table of accounts."""
+        """Describes the server for a table of accounts."""
 
     def in_full(self, settings: S) -> str:
         return self.in_short(settings)
 
     def in_words(self, settings: S) -> str:
-        """Describes the server on a page."""
+        """Describes the server for a page."""
         return self.title
 
     def in_audit(self, settings: S) -> str:

@@ -1,7 +1,5 @@
-"""Options of `fairpost account` for an account's server.
-
-Some are derived from a kind's settings. A password comes from a prompt, a file or an environment variable, but only
-from one of these.
+"""Options of `fairpost account` that describe an account's server. Some are derived from a kind's settings. A password
+comes from exactly one source: a prompt, a file or an environment variable.
 """
 
 import os
@@ -40,7 +38,7 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
     ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
     used = [way for way, given in ways.items() if given]
     if len(used) > 1:
-        raise FairpostError(f"Give the password in only one way, not with {' and '.join(used)}.")
+        raise FairpostError(f"Specify the password in only one way, not with {' and '.join(used)}.")
     if ask:
         return checked(typer.prompt("Password", hide_input=True, err=True), "--ask-password")
     if file is not None:
@@ -51,8 +49,8 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
 
 
 def read_file(path: str, *, option: str, bytes_max: int) -> str:
-    """Reads a file, or standard input. Reads up to one byte more than allowed, so that the caller can detect a file
-    that is too long.
+    """Reads a file or standard input. Reads up to one byte more than allowed so that the caller can detect a file that
+    is too long.
     """
     import sys
 
@@ -147,7 +145,7 @@ def _field(kind: TransportKind[Any], setting: Setting) -> str:
 
 
 def _type(setting: Setting) -> Any:
-    assert not isinstance(setting.type, Group), "a kind whose settings have groups has options of its own"
+    assert not isinstance(setting.type, Group), "a kind whose settings are grouped must define its own options"
     return setting.type | None if not setting.is_secret else str | None
 
 

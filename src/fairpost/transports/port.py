@@ -32,7 +32,7 @@ Evidence = Mapping[str, str]
 
 class Fate(StrEnum):
     SENT = "sent"
-    UNSENT = "unsent"  # the draft still exists, and can be sent without a duplicate
+    UNSENT = "unsent"  # the draft still exists and can be sent without a duplicate
     UNKNOWN = "unknown"
 
 
@@ -49,7 +49,7 @@ class Answer:
 
 @runtime_checkable
 class DraftingTransport(ClosableTransport, Protocol):
-    """A transport that stores a message at the provider before sending it, so that it can ask the provider about the
+    """A transport that stores a message at the provider before sending it so that it can ask the provider about the
     message after a crash.
     """
 
@@ -64,7 +64,7 @@ class DraftingTransport(ClosableTransport, Protocol):
     async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer: ...
 
     async def discard(self, account: Account, evidence: Evidence) -> None:
-        """Deletes a draft that will not be sent. Never fails: a draft that cannot be deleted stays at the provider,
+        """Deletes a draft that will not be sent. Never fails: a draft that cannot be deleted remains at the provider,
         unsent.
         """
 
@@ -74,7 +74,7 @@ class ComposingTransport(ClosableTransport, Protocol):
     """A transport that can compose a message before it is sent."""
 
     def compose_ahead(self, account: Account, email: Outgoing) -> None:
-        """Composes the e-mail that will probably be sent next, while the database commits that its send begins. Never
+        """Composes the e-mail that will probably be sent next, while the database commits the start of its send. Never
         fails.
         """
 
@@ -94,5 +94,5 @@ class Tried:
     ok: bool
     text: str = ""
     reply: Reply | None = None
-    advice: str = ""  # set if the failing step has specific advice
-    name: str = ""  # name of a step that has no SMTP name
+    advice: str = ""  # set if there is specific advice for the failing step
+    name: str = ""  # the name of a step that has no SMTP name

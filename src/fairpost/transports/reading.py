@@ -14,7 +14,7 @@ Position = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message, and the position at which reading continues after it. If `raw` is None, there is only a new position,
+    """A message and the position at which reading continues after it. If `raw` is None, there is only a new position
     and no message.
     """
 
@@ -24,7 +24,7 @@ class Found:
 
 class Unreadable(Exception):
     """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change to the account's
-    settings can help. `beyond` is the position that skips the message that was being fetched.
+    settings can fix this. `beyond` is the position that skips the message that was being fetched.
     """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
@@ -39,9 +39,9 @@ class MailboxReader(Protocol):
     """Reads one mailbox over one connection, which is reopened after it is lost. Every method can raise Unreadable."""
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
-        """Yields the messages that have arrived after the position, oldest first. Without a position, starts at the
-        current state and finds no mail. If the position is no longer valid, yields the messages that have arrived since
-        the last check, at the time `since`, including some that were yielded before.
+        """Yields the messages that arrived after the position, oldest first. Without a position, starts at the current
+        state and finds no mail. If the position is no longer valid, yields the messages that have arrived since the
+        last check (`since`), including some that were yielded before.
         """
 
     async def wait(self) -> bool:

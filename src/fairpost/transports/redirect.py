@@ -1,7 +1,7 @@
 """For staging: sends every e-mail to one address instead of its recipients, who are still named in the e-mail but do
 not receive it.
 
-The server's reply for that address is recorded for the recipients, but never as a missing mailbox: no recipient is
+The server's reply for that address is recorded for the recipients, but never as a missing mailbox, so no recipient is
 suppressed because a test mailbox does not exist.
 """
 
@@ -34,7 +34,7 @@ class Redirected:
         await self._transport.close()
 
     def _booked_on(self, email: Outgoing, report: Report) -> Report:
-        """Gives all recipients the outcome of the one address, except that they do not bounce."""
+        """Gives all recipients the outcome for the one address, except that they do not bounce."""
         own = report.recipients.get(self._address)
         ended = report.reply if report.step not in _BEFORE_ANY_ADDRESS else None
         refusal = next((reply for reply in (own, ended) if reply is not None and _may_be_about_an_address(reply)), None)
@@ -56,7 +56,7 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
     headers = {name: value for name, value in email.content.headers.items() if name.lower() != HEADER.lower()}
     content = replace(
         email.content,
-        id=-email.id,  # the content now belongs to this e-mail alone, so caches must not return the shared content for its ID
+        id=-email.id,  # the content now belongs only to this e-mail, so caches must not return the shared one
         headers={**headers, HEADER: ", ".join(f"{person.kind} {person.address}" for person in email.recipients)},
     )
     shown = tuple(_harmless(person, address) for person in email.recipients if person.kind != "bcc")
@@ -64,6 +64,6 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
 
 
 def _harmless(person: Recipient, address: str) -> Recipient:
-    """Keeps the name readable, but changes the address so that a reply to all does not reach the recipient."""
+    """Keeps the name readable but changes the address so that a reply to all does not reach the recipient."""
     who = person.address.replace("@", " at ")
     return Recipient(kind=person.kind, address=address, name=f"{person.name} ({who})" if person.name else who)

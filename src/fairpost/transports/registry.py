@@ -8,7 +8,7 @@ from typing import Any
 from fairpost.model.transport import ServerSettings, TransportSettings, UnknownTransport
 from fairpost.transports.kind import TransportKind, written
 
-# The stored name of each kind, and the module that defines its KIND. SMTP is first because every provider supports it.
+# The stored name of each kind and the module that defines its KIND. SMTP is first because every provider supports it.
 KINDS = {
     "smtp": "fairpost.transports.smtp.kind",
     "gmail": "fairpost.transports.gmail.kind",
@@ -36,7 +36,7 @@ def preload() -> None:
 
 
 def read_transport(stored: Mapping[str, Any]) -> TransportSettings | None:
-    """Parses stored settings. Returns None if there is no server. Does not raise an error for invalid settings."""
+    """Parses stored settings. Returns None if there is no server. Invalid settings do not raise an error."""
     if not stored:
         return None
     kind = str(stored.get("kind"))

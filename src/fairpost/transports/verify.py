@@ -15,7 +15,7 @@ from fairpost.transports.reading import MailboxReader, Unreadable
 from fairpost.transports.registry import kind_of
 from fairpost.vault.vault import Vault
 
-READING = "reading"  # the name of the last step if the account's mailbox is read
+READING = "reading"  # the name of the last step, if the account's mailbox is read
 
 
 async def try_account(
@@ -47,14 +47,14 @@ async def try_account(
 
 
 async def _try_reading(reader: MailboxReader, name: str) -> Tried:
-    """Tests reading the mailbox. Without a position, this reads no mail, and only determines where reading would begin."""
+    """Tests reading the mailbox. Without a position, this reads no mail and only determines where reading would begin."""
     try:
         async with aclosing(reader.look(None, since=clock.now())) as found:
             await anext(found)
     except Unreadable as error:
         advice = (
             error.advice
-            or f"Check the mailbox's server: fairpost account set {name} --imap URL; or switch reading off: --no-read"
+            or f"Check the mailbox's server: fairpost account set {name} --imap URL; or turn reading off: --no-read"
         )
         return Tried(step=Step.BODY, name=READING, ok=False, text=str(error), advice=advice)
     finally:

@@ -9,7 +9,7 @@ from secrets import token_hex
 from fairpost.model.errors import VaultError
 from fairpost.vault.keys import Key, new_key, read_key, write_key
 
-FILE_BYTES_MAX = 1_000  # a key has 44 characters
+FILE_BYTES_MAX = 1_000  # a key is 44 characters long
 
 
 def read_key_file(path: Path) -> Key | None:
@@ -29,12 +29,12 @@ def read_key_file(path: Path) -> Key | None:
         os.close(file)
     key = read_key(text.decode("ascii", "replace"))
     if key is None:
-        raise VaultError(f"{path} is not a key: it must be 32 bytes as base64 or hex. Restore the right file.")
+        raise VaultError(f"{path} is not a key: it must be 32 bytes as base64 or hex. Restore the correct file.")
     return key
 
 
 def create_key_file(path: Path) -> Key:
-    """Return the key in the file, creating it if there is none. Concurrent callers all get the same key."""
+    """Return the key in the file, creating one if there is none. Concurrent callers all get the same key."""
     found = read_key_file(path)
     if found is not None:
         return found
@@ -65,7 +65,7 @@ def move(path: Path, to: Path) -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write to a temporary file and then link it, so that no process sees an incomplete key, and no other key is
+    """Write to a temporary file and then link it so that no process sees an incomplete key and no other key is
     replaced.
     """
     spare = _spare(path)
@@ -99,7 +99,7 @@ def _require_private(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise VaultError(f"The key in {path} cannot be read: it is not a regular file.")
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise VaultError(f"Other users can read the key in {path}. Correct it with: chmod 600 {path}")
+        raise VaultError(f"Other users can read the key in {path}. Correct this with: chmod 600 {path}")
 
 
 def _sync(folder: Path) -> None:

@@ -19,7 +19,7 @@ from fairpost.vault.keys import Key
 
 
 class Keyring:
-    """The available keys. `given` and `given_old` are from the environment, and take precedence over files."""
+    """The available keys. `given` and `given_old` come from the environment and take precedence over files."""
 
     def __init__(self, home: Path, *, given: Key | None = None, given_old: Key | None = None) -> None:
         self._given = given
@@ -41,7 +41,7 @@ class Keyring:
         return self._given or read_key_file(self.file)
 
     def make_current(self) -> Key:
-        """Return the current key, creating it if there is none."""
+        """Return the current key, creating one if there is none."""
         return self._given or create_key_file(self.file)
 
     def find(self, key_id: str) -> Key | None:
@@ -56,7 +56,7 @@ class Keyring:
 
     @contextmanager
     def rotating(self) -> Iterator[None]:
-        """Allow only one rotation at a time per home. The lock is released when the process ends, however it ends.
+        """Allow only one rotation at a time per home. The lock is released when the process ends, for whatever reason.
 
         A key from the environment needs no lock, because no file is moved.
         """
@@ -86,9 +86,8 @@ class Keyring:
         return self._given or create_key_file(self.file_new)
 
     def promote(self) -> None:
-        """Make the next key current. Call this when nothing in the database needs the old key any more.
-
-        If the process is killed at any point, this can be called again.
+        """Make the next key current. Call this once nothing in the database needs the old key any more. If the process
+        is killed at any point, you can call this again.
         """
         if not self.is_rotating:
             return

@@ -1,6 +1,5 @@
-"""Write sealed secrets, and reseal all of them with another key.
-
-Both follow one rule: if the keys change between reading and writing, start again.
+"""Write sealed secrets and reseal all of them with another key. Both operations follow one rule: if the keys change
+between reading and writing, start again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ TRIES_MAX = 20
 
 class SecretStore(Protocol):
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys of all secrets, and the IDs of the keys of all secrets except this account's."""
+        """Return the key IDs of all secrets, and the key IDs of all secrets except this account's."""
         ...
 
     async def secrets(self) -> Sequence[SealedSecret]: ...
@@ -52,7 +51,7 @@ async def write_sealed(
 ) -> None:
     """Write an account's secret, or the secret of another `owner`.
 
-    `write` receives the sealed secret and the keys that were in use; it raises KeysChanged if other keys are now in
+    `write` receives the sealed secret and the keys that were in use; it raises KeysChanged if different keys are now in
     use.
     """
     if owner is None:
@@ -120,9 +119,8 @@ def _open(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None
 
 
 def _open_readable(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None]:
-    """Open the secrets. A secret that no key opens becomes None.
-
-    A key that exists but cannot be read is a different problem, which stops the rotation.
+    """Open the secrets. A secret that no key can open becomes None. A key that exists but cannot be read is a different
+    problem and stops the rotation.
     """
     opened: dict[str, str | None] = {}
     for each in secrets:

@@ -1,7 +1,7 @@
-"""Seal secrets and open them again, with AES-256-GCM. Each secret is bound to its account, DKIM key or webhook.
+"""Seal and open secrets with AES-256-GCM. Each secret is bound to its account, DKIM key or webhook.
 
 A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. A secret that cannot be opened raises a VaultError.
-Only the operator can fix this; the account and its server may be fine.
+Only the operator can fix this; there may be nothing wrong with the account or its server.
 """
 
 import os
@@ -60,13 +60,13 @@ class Vault:
             )
         except InvalidTag:
             raise Unopenable(
-                f"{_called(secret)} is damaged, or was stored for another account: key {key_id} is the right key, but cannot decrypt it.",
+                f"{_called(secret)} is damaged or was stored for another account: key {key_id} is the right key but cannot decrypt it.",
                 then=_give_again(secret),
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
-        """Return the key to seal with while these keys are in use. A single key seals everything, so that either all
-        secrets can be opened or none.
+        """Return the key to seal with while these keys are in use. A single key seals everything, so either all secrets
+        can be opened or none.
         """
         missing = sorted(key_id for key_id in in_use if self.keyring.find(key_id) is None)
         if missing:
@@ -101,7 +101,7 @@ def _parts(secret: SealedSecret) -> tuple[str, bytes]:
         data = b""
     if version != VERSION or not key_id.isalnum() or len(data) < NONCE_BYTES:
         raise Unopenable(
-            f"{_called(secret)} is damaged, or has a format that this version of Fairpost does not support.",
+            f"{_called(secret)} is damaged or has a format that this version of Fairpost does not support.",
             then=_give_again(secret),
         )
     return key_id, data

@@ -1,4 +1,4 @@
-"""The body of a webhook: the event as JSON, in the same form as in the API."""
+"""A webhook's body: the event as JSON, in the same form as in the API."""
 
 import json
 from datetime import datetime

@@ -1,9 +1,7 @@
-"""One turn of an endpoint: posts the due events, in order for each e-mail, and decides what to store. Does not use the
-database.
-
-Lanes run in parallel; the events of one lane are posted one after the other. If an event fails, the events behind it in
-its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other events
-are not tried.
+"""One turn for an endpoint: posts the due events, in order for each e-mail, and decides what to store. Does not use the
+database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the events behind
+it in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other
+events are not tried.
 """
 
 import asyncio
@@ -27,8 +25,8 @@ TURN_S_MAX = 10.0  # after this time, no further request begins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The result of a turn. `tried` lists the events in the order of completion; `untried` lists those for which no
-    request began.
+    """The result of a turn. `tried` lists the events in order of completion; `untried` lists those for which no request
+    was begun.
     """
 
     tried: tuple[Tried, ...]
@@ -42,7 +40,7 @@ class Turn:
         """Return whether the endpoint itself is to blame for the failures. It is not to blame if any event was
         delivered in this turn.
 
-        It is also not to blame if only old events were retried, and it has accepted other events since they first
+        It is also not to blame if only old events were retried and it has accepted other events since they first
         failed.
         """
         failed = [each.due for each in self.tried if not each.answered.is_delivered]
@@ -59,7 +57,7 @@ class Turn:
 
 
 async def deliver(endpoint: Endpoint, keys: Sequence[bytes], due: Iterable[Due], ids: PublicIds) -> Turn:
-    """Post these events, each signed with all of the keys."""
+    """Post these events, each signed with all keys."""
     return await _Delivering(endpoint, keys, due, ids).run()
 
 
@@ -141,7 +139,7 @@ class Booking:
 def book(
     hook: Webhook, turn: Turn, *, cursor: str, is_end: bool, now: datetime, behind: Sequence[tuple[Due, datetime]] = ()
 ) -> Booking:
-    """Return what to store after a turn. `behind` lists new events that were not tried, because earlier events of their
+    """Return what to store after a turn. `behind` lists new events that were not tried because earlier events in their
     lanes were pending.
     """
     done = [each.due.place for each in turn.tried if each.answered.is_delivered and each.due.since is not None]
@@ -161,7 +159,7 @@ def book(
     waiting = [*((each, now) for each in turn.untried), *behind]
     pending += [
         (each, lanes.get(each.lane, again)) for each, again in waiting
-    ]  # each waits for the failed event of its lane
+    ]  # each waits for the failed event in its lane
     failure = turn.last_failure
     booking = replace(
         _of(hook), cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending)

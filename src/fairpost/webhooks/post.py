@@ -1,8 +1,7 @@
-"""Posts a message to an endpoint and reports the result. Never raises an error because of the endpoint.
-
-Connections are kept between messages. A host is resolved for each new connection, and connections are made only to
-addresses that the guard allows. Redirects are not followed. A response is read up to a size limit, within one time
-limit for the whole request, so a slow server cannot extend the limit by sending a byte now and then.
+"""Posts a message to an endpoint and reports the result. Never raises an error because of the endpoint. Connections are
+kept open between messages. The host is resolved for each new connection, and connections are made only to addresses
+that the guard allows. Redirects are not followed. A response is read up to a size limit. One time limit covers the
+whole request, so a slow server cannot extend it by sending a byte now and then.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ CONNECT_S_MAX = 5.0
 RESPONSE_BYTES_MAX = 65_536
 ANSWER_CHARS_MAX = 500
 IDLE_S_MAX = 20.0
-KEPT_MAX = 16  # idle connections kept for one endpoint
+KEPT_MAX = 16  # idle connections kept open for one endpoint
 
 Tls = Callable[[], ssl.SSLContext]
 
@@ -39,8 +38,8 @@ def system_tls() -> ssl.SSLContext:
 
 
 class Broken(Exception):
-    """The connection ended before the response was complete. `is_untouched` means that no byte of a response had
-    arrived.
+    """The connection ended before the response was complete. `is_untouched` means that not a single byte of the
+    response had arrived.
     """
 
     def __init__(self, words: str, *, is_untouched: bool) -> None:
@@ -103,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._waiter is None or self._waiter.done():  # the server sent data without a request
+        if self._waiter is None or self._waiter.done():  # the server sent data although there was no request
             self.close()
             return
         self._received += len(data)
@@ -167,8 +166,8 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, the URL may be in any network, and its events contain all
-    account names.
+    """The connections to one URL. With `is_operators`, the URL may be in any network, and the events sent to it contain
+    all account names.
     """
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
@@ -287,7 +286,7 @@ class Endpoint:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all connections are closed, or have been idle for so long that the server will close them soon."""
+        """Whether all connections are closed or have been idle for so long that the server will close them soon."""
         return all(clock.steady() - each.idle_since_s >= IDLE_S_MAX or not each.is_open for each in self._free)
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ class Received:
 async def serve(
     port: int, *, key: bytes | None, status: int, show: Callable[[Received], None], ready: Callable[[str], None]
 ) -> None:
-    """Receives requests until it is cancelled. A request with a wrong signature gets the status 401."""
+    """Receives requests until it is cancelled. A request with an invalid signature is answered with status 401."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):

@@ -7,7 +7,7 @@ from fairpost.policy.networks import Address, objection
 from fairpost.smtp.guard import NetworkGuard, NotAllowed
 
 URL_CHARS_MAX = 2000
-PORTS = frozenset({80, 443})  # and all ports from 1024 up
+PORTS = frozenset({80, 443})  # as well as all ports from 1024 up
 PORT_MIN = 1024
 
 
@@ -31,7 +31,7 @@ class Target:
 def target_of(url: str) -> Target:
     """Parse a URL. Raises WrongUrl."""
     if len(url) > URL_CHARS_MAX or not url.isascii() or any(each <= " " or each == "\x7f" for each in url):
-        raise WrongUrl(f"must be a URL of at most {URL_CHARS_MAX} ASCII characters, without spaces")
+        raise WrongUrl(f"must be a URL of at most {URL_CHARS_MAX} ASCII characters without spaces")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -1,4 +1,3 @@
-"""Benchmarks of the core, on a separate database next to the configured one.
-
-They print figures. No test depends on a figure.
+"""Benchmarks of the core, which use a separate database next to the configured one. They print figures. No test depends
+on these figures.
 """

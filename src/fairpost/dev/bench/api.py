@@ -35,7 +35,7 @@ LIMITS = {
     "FAIRPOST_USER_WAITING_MAX": str(LIMIT),
     "FAIRPOST_CLIENT_CONNECTIONS_MAX": "1000",  # all connections come from this machine
 }
-WARM_S = 1.0  # in this time, processes start and connect, and statements are planned
+WARM_S = 1.0  # time for processes to start and connect, and for statements to be planned
 STAGE_EVERY_S = 0.25
 START_S_MAX = 60.0
 END_S_MAX = 40.0
@@ -91,7 +91,7 @@ async def _database_alone(url: str, progress: Progress, *, seconds: float, conne
 async def _statements_per_s(
     url: str, key: str, progress: Progress, *, seconds: float, connections: int
 ) -> dict[str, float]:
-    """Measures only the database statements of a request: part by part, and together."""
+    """Measures only a request's database statements, both individually and together."""
     _, _, key_id, secret = key.split("_", 3)
 
     async def enter(store: Store, _: str) -> None:
@@ -153,7 +153,7 @@ async def _key(store: Store) -> str:
 
 @asynccontextmanager
 async def _staging(store: Store) -> AsyncIterator[None]:
-    """Absorbs arrivals as an engine does. Otherwise they would accumulate, and they count towards limits."""
+    """Absorbs arrivals as an engine does. Otherwise, they would accumulate and count towards limits."""
 
     async def work() -> None:
         while True:
@@ -180,7 +180,7 @@ async def _an_id(port: int, key: str) -> str:
 
 
 class Asked:
-    """The results of all clients together."""
+    """The combined results of all clients."""
 
     def __init__(self, seen: list[dict[str, Any]]) -> None:
         self.times_ms: list[float] = [time for client in seen for time in client["times_ms"]]

@@ -1,4 +1,4 @@
-"""Drives one account without composing and sending, to measure what the database alone allows."""
+"""Drives one account without composing or sending, to measure what the database alone allows."""
 
 import asyncio
 import sys

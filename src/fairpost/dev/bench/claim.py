@@ -10,10 +10,10 @@ from fairpost.system import clock
 SMALL_FLOWS = 10_000
 CHURN = 500_000
 
-# The cost of the naive approach: count every backlog, then serve the smallest first.
+# The naive approach, for comparison: count every backlog, then serve the smallest first.
 _GROUP_BY = "SELECT workspace, count(*) FROM fairpost.queue WHERE waiting AND due_at <= clock_timestamp() GROUP BY workspace ORDER BY 2 LIMIT 50"
 
-# The cheapest possible claim: first come, first served. Rolled back each time.
+# The cheapest possible claim: first come, first served. It is rolled back each time.
 _FIFO = """UPDATE fairpost.queue SET state = 'claimed', waiting = false, account_id = 1, epoch = 1 WHERE id IN (
     SELECT id FROM fairpost.queue WHERE waiting AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 50 FOR UPDATE SKIP LOCKED)"""
 
@@ -27,7 +27,7 @@ async def bench_claim(url: str, progress: Progress) -> dict[str, float]:
 
 
 async def _small(store: Store, progress: Progress) -> dict[str, float]:
-    progress("10,000 e-mails of 100 senders")
+    progress("10,000 e-mails from 100 senders")
     lease = await empty(store)
     await fill(store, [f"w{i}" for i in range(100)], 100)
     await stage_all(store)
@@ -52,7 +52,7 @@ async def _blocked(store: Store, progress: Progress) -> dict[str, float]:
 
 
 async def _large(store: Store, url: str, progress: Progress) -> dict[str, float]:
-    progress("1,000,000 e-mails of 10,001 senders")
+    progress("1,000,000 e-mails from 10,001 senders")
     lease = await empty(store)
     await fill(store, ["whale"], 900_000)
     await fill(store, [f"w{i}" for i in range(SMALL_FLOWS)], 10)

@@ -1,4 +1,4 @@
-"""The CPU time used by processes of this machine."""
+"""The CPU time used by processes on this machine."""
 
 import os
 from collections.abc import Iterable

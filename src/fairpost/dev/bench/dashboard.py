@@ -1,8 +1,6 @@
-"""Measures the size and cost of the pages with a long history.
-
-Measures the size and the load time of the first page, the time of each live topic, and the database load that viewers
-cause. Uses real sockets and a real service, as a browser does. For comparison, the same run measures the load that one
-viewer causes, and a plain count of the queue.
+"""Measures the size and cost of the pages with a long history: the size and load time of the first page, the time for
+each live topic, and the database load that viewers cause. Like a browser, it uses real sockets and a real service. For
+comparison, the same run measures the load that one viewer causes, and a plain count of the queue.
 """
 
 import asyncio
@@ -29,7 +27,7 @@ ACCOUNTS = 20
 LOOKS = 20
 WATCHERS = 200
 WATCH_S = 10.0
-BOOKED_S = 12.0  # time until PostgreSQL records the statistics of idle connections, such as those for sign-ins
+BOOKED_S = 12.0  # time until PostgreSQL records statistics for idle connections, such as those used for sign-ins
 _IMPORTS = re.compile(r"""(?:from|import\()\s*["'](\.[^"']+)["']""")
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 _STATE = b"event: state"
@@ -69,8 +67,8 @@ async def _fill_queue(store: Store, progress: Progress) -> None:
 
 
 async def _first_page(browser: "Browser", progress: Progress) -> dict[str, float]:
-    """Requests everything that a browser needs until the overview page is ready, one after the other."""
-    progress("first_page_ms: everything that a browser requests, until the first state")
+    """Requests everything that a browser needs until the overview page is ready, one request at a time."""
+    progress("first_page_ms: all of a browser's requests, until the first state")
     times, size = [], 0
     for _ in range(LOOKS):
         began_s, size = clock.monotonic(), 0
@@ -104,7 +102,7 @@ def _files() -> list[str]:
 
 async def _topic(browser: "Browser", path: str, name: str) -> dict[str, float]:
     times = []
-    for _ in range(3):  # the first read may be slow, but later viewers of the same topic do not wait for it
+    for _ in range(3):  # the first read may be slow, but later viewers of the same topic do not have to wait for it
         began_s = clock.monotonic()
         async with browser.stream(path) as events:
             await anext(events)

@@ -16,7 +16,7 @@ from fairpost.store.store import Store
 from fairpost.transports.smtp.settings import SmtpSettings
 
 END_S_MAX = 30.0
-DOMAIN = "example.com"  # sender domain of the accounts
+DOMAIN = "example.com"  # the accounts' sender domain
 
 
 @asynccontextmanager
@@ -25,7 +25,7 @@ async def running_engine(url: str, *options: str, environment: Mapping[str, str]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin", *options),
         env={**os.environ, "FAIRPOST_DATABASE_URL": url, **(environment or {})},
-        stdin=asyncio.subprocess.PIPE,  # a benchmark that is killed leaves no engine behind
+        stdin=asyncio.subprocess.PIPE,  # a benchmark that is killed does not leave an engine behind
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
@@ -65,6 +65,6 @@ def children(pid: int) -> list[int]:
 
 
 def private_kb(pid: int) -> int:
-    """Returns the memory that is private to a process, not shared with its parent."""
+    """Returns a process's private memory, which it does not share with its parent."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))

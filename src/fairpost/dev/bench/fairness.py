@@ -1,4 +1,4 @@
-"""Measures listing the waiting senders, throttling one, and a claim when nearly all are throttled."""
+"""Measures three operations: listing the waiting senders, throttling one, and claiming when nearly all are throttled."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -49,7 +49,7 @@ async def _many_users(store: Store, look: Look, progress: Progress) -> dict[str,
     await empty(store)
     for user in range(100):
         await fill(store, [f"w{i}" for i in range(1_000)], 10, user=f"u{user}")
-        progress(f"{(user + 1) * 10_000:,} of 1,000,000 e-mails of 100,000 users")
+        progress(f"{(user + 1) * 10_000:,} of 1,000,000 e-mails from 100,000 users")
     await stage_all(store)
     await store.value(_SERVED)
     await store.value("VACUUM ANALYZE fairpost.activity")
@@ -61,7 +61,8 @@ async def _many_users(store: Store, look: Look, progress: Progress) -> dict[str,
 
 
 async def _look_ms(store: Store, look: Look, window: timedelta) -> float:
-    """Measures reading the figures with current queue health, which an engine writes every few seconds."""
+    """Measures how long it takes to read the figures with current queue health, which an engine writes every few
+    seconds."""
 
     async def looked() -> None:
         await look(store, window=window)
@@ -81,7 +82,7 @@ async def _median_ms(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def _whale(store: Store, progress: Progress) -> dict[str, float]:
-    progress("1,000,000 e-mails of one sender")
+    progress("1,000,000 e-mails from one sender")
     await empty(store)
     await fill(store, ["whale"], 1_000_000)
     await stage_all(store)

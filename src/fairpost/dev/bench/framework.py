@@ -1,6 +1,5 @@
-"""The bare framework, for comparison: the same server, the same validation of an e-mail, and a constant answer.
-
-It has no middleware, no key and no database.
+"""The bare framework, for comparison: the same server, the same validation of an e-mail, and a constant answer. It uses
+no middleware, key or database.
 """
 
 import sys

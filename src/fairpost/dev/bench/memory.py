@@ -1,6 +1,5 @@
-"""Measures the private memory of an idle worker process, and the cost of one idle account among a thousand.
-
-For comparison, it measures a Python process that has imported the same modules and does nothing.
+"""Measures the private memory of an idle worker process and the cost of one idle account among a thousand. For
+comparison, it measures a Python process that has imported the same modules and does nothing.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ async def bench_memory(url: str, progress: Progress) -> dict[str, float]:
 
 
 async def _packed_kb(url: str, store: Store) -> int:
-    """Returns the memory of the only worker, once it drives all accounts and none has work left."""
+    """Returns the memory of the only worker once it drives all accounts and none has work left."""
     accounts = await store.value("SELECT count(*) FROM fairpost.accounts")
     names = await store.fetch("SELECT id FROM fairpost.accounts")
     await _one_each(store, [AccountId(row["id"]) for row in names])
@@ -46,7 +45,7 @@ async def _packed_kb(url: str, store: Store) -> int:
 
 
 async def _one_each(store: Store, accounts: list[AccountId]) -> None:
-    """Enqueues one e-mail for each account, so that a worker drives each account."""
+    """Enqueues one e-mail for each account so that every account is driven by a worker."""
     names = await store.fetch("SELECT name FROM fairpost.accounts WHERE id = ANY ($1)", accounts)
     emails = [{"to": "p@example.org", "subject": "s", "text": "t", "account": row["name"]} for row in names]
     for start in range(0, len(emails), 500):

@@ -1,7 +1,6 @@
-"""Measures how long a page of e-mails takes with a long history: the first, a middle one, the last, and by state.
-
-Pages are read as in a request: with the tenants' role, in a transaction that sets the workspace. For comparison, the
-same run measures a plain scan of the history's index, and naive paging with OFFSET.
+"""Measures how long it takes to read a page of e-mails with a long history: the first, a middle and the last page, and
+pages filtered by state. Pages are read as in a request: with the tenants' role, in a transaction that sets the
+workspace. For comparison, the same run measures a plain scan of the history's index, and naive paging with OFFSET.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,15 +17,15 @@ from fairpost.system import clock
 EMAILS = 1_000_000
 LOOKS = 50
 OFFSET_LOOKS = 3
-PAGE = 51  # one more than is shown, to see whether there is a next page
+PAGE = 51  # one more than is shown, to detect whether there is a next page
 MONTHS = 12
 BATCH = 200_000
 BIG, SMALL = "big", "w7"
-EACH_SMALL = 1_000  # e-mails of a small workspace
+EACH_SMALL = 1_000  # e-mails in a small workspace
 
-# Nine of ten e-mails belong to one workspace, the others to small ones. One in a thousand failed, and one in a hundred
-# bounced. The times are spread evenly over the months. IDs in the history are even. The odd IDs next to them are for
-# the queue.
+# Nine out of ten e-mails belong to one workspace, the others to small ones. One in a thousand failed, and one in a
+# hundred bounced. The times are spread evenly over the months. IDs in the history are even. The odd IDs next to them
+# are for the queue.
 _MAIL = """
 SELECT fairpost.first_id_at(made.at) | (2 * i & 1048575) AS id, made.at, CASE WHEN i % 10 > 0 THEN 'big' ELSE 'w' || i / 10 % $4 END AS workspace,
        hashint4(i) & 1023 AS dice, i

@@ -1,7 +1,7 @@
 """Measures how long an urgent e-mail takes from the caller's commit to the server's 250.
 
-The engine is either idle, or has a million campaign e-mails queued and all accounts busy. For comparison, the benchmark
-measures the time from a commit with an INSERT to the notification by LISTEN. No engine can be faster.
+The engine is either idle or has a million campaign e-mails queued and all accounts busy. For comparison, the benchmark
+measures the time from a commit with an INSERT to the notification received through LISTEN. No engine can be faster.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ async def _looks(conn: Any, arrivals: Arrivals, name: str, n: int, *, gap_s: flo
 
 
 async def _listen_ms(url: str, conn: Any) -> float:
-    """Measures the time from an INSERT with a NOTIFY until the notification is received, which is the lower bound."""
+    """Measures the time from an INSERT with a NOTIFY until the notification is received. This is the lower bound."""
     heard: asyncio.Queue[float] = asyncio.Queue()
     listener = await connect(url, answer_s_max=None)
     await listener.add_listener("bench", lambda *_: heard.put_nowait(clock.monotonic()))

@@ -1,7 +1,6 @@
-"""Measures the sending rate and the database CPU per e-mail, for different states of the planner's statistics.
-
-Each case has its own database, in which autovacuum is off. The cases take turns, so that other load on the machine
-affects all of them. The last case holds a transaction open, with autovacuum on and mail arriving continuously.
+"""Measures the sending rate and the database CPU per e-mail for different states of the planner's statistics. Each case
+has its own database, in which autovacuum is off. The cases take turns so that other load on the machine affects all of
+them. The last case holds a transaction open while autovacuum is on and mail arrives continuously.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from fairpost.dev.bench.workload import bench_database, fill
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-Reached = Callable[[str, float], None]  # the current task, and the fraction of the total that was done before it
+Reached = Callable[[str, float], None]  # the current task and the fraction of the total completed before it
 
 CASES = ("fresh", "none", "empty", "emptied", "loaded")
 ACCOUNTS = 8
@@ -98,7 +97,7 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
     if case.name == "fresh":
         await _analyse(case.store)
     async with running_engine(case.url):
-        if case.name == "loaded":  # with plans that were made for a nearly empty queue
+        if case.name == "loaded":  # with plans made for a nearly empty queue
             await _enqueue(case.store, WARM)
             await _until_sent_all(case.store)
             await _enqueue(case.store, emails)
@@ -143,7 +142,7 @@ async def _under_a_held_transaction(
 
 @asynccontextmanager
 async def _mail_arriving(store: Store) -> AsyncIterator[None]:
-    """Enqueues one e-mail at a time, from one sender after the other, so that each claim finds something new."""
+    """Enqueues one e-mail at a time, from one sender after another, so each claim finds something new."""
 
     async def arrive() -> None:
         for n in itertools.count():

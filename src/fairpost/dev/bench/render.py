@@ -41,7 +41,7 @@ FIELDS = [
 
 
 async def bench_render(url: str, progress: Progress) -> dict[str, float]:
-    progress("rendering a campaign's e-mail")
+    progress("rendering a campaign e-mail")
     compiled, formats = compile_template(TEMPLATE), formats_of(TEMPLATE)
     figures = _medians_us(
         {
@@ -77,7 +77,7 @@ def by_format_map(formats: Sequence[str], n: int) -> list[str]:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turns, so that a busy moment of the machine affects all of them."""
+    """Measures the subjects in turns so that a momentary load on the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

@@ -1,7 +1,6 @@
-"""A client that sends requests over several connections for some seconds, each as soon as the last is answered.
-
-It runs as a separate process. It writes and counts bytes without an HTTP library, so that only the server is measured,
-and prints its results as JSON.
+"""A client that sends requests over several connections for some seconds, each as soon as the last one is answered. It
+runs as a separate process. It writes and counts bytes without an HTTP library so that only the server is measured. It
+prints its results as JSON.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from fairpost.system import clock
 
 BODY = "A line of text as people write it in a message.\n" * 10
 SENDER_DOMAIN = "sender.test"
-USERS = 1_000  # several users, because requests for one user with a limit wait for each other
+USERS = 1_000  # several users, because requests for a single user with a limit wait for each other
 
 
 class Answers(asyncio.Protocol):
@@ -29,7 +28,7 @@ class Answers(asyncio.Protocol):
         self._transport: Any = transport
 
     async def ask(self, request: bytes) -> bytes:
-        """Returns the head and body of the response."""
+        """Returns the response's head and body."""
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._waiting

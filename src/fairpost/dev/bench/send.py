@@ -1,7 +1,7 @@
 """Measures e-mails per second end to end: database, engine and Postfix's smtp-sink on one machine, durably committed.
 
 For comparison, the same run measures the naive approach (a table, EmailMessage, aiosmtplib), and the ceiling: the same
-SQL from as many processes, without composing and sending.
+SQL from the same number of processes, without composing or sending.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def bench_send(
     options: Sequence[str] = (),
     is_signed: bool = False,
 ) -> dict[str, float]:
-    """Runs the benchmark. `options` are for the engine. `is_signed` measures with DKIM as well."""
+    """Runs the benchmark. `options` are passed to the engine. With `is_signed`, it also measures with DKIM."""
     figures: dict[str, float] = {}
     async with running_sink() as (host, port, sink):
         async with bench_database(url) as own, Store.open(own) as store:
@@ -53,7 +53,7 @@ async def bench_send(
                 figures |= await _measured(store, seconds, engine=parent, sink=sink)
             if is_signed:
                 figures |= await _signed(store, own, progress, seconds, options=options, sink=sink)
-            progress("ceiling_emails_per_s: the same without composing and sending")
+            progress("ceiling_emails_per_s: the same without composing or sending")
             await store.reap_leases()
             drivers = [await _start("fairpost.dev.bench.ceiling", own, str(id_)) for id_ in ids]
             figures["ceiling_emails_per_s"] = await _rate(store, seconds)
@@ -72,7 +72,7 @@ async def _signed(
     store: Store, url: str, progress: Progress, seconds: float, *, options: Sequence[str], sink: int
 ) -> dict[str, float]:
     """Measures the same with a DKIM key (RSA-2048) in each workspace."""
-    progress("making DKIM keys")
+    progress("generating DKIM keys")
     key = new_key()
     vault = Vault(Keyring(Path("/nonexistent"), given=key))
     for n in range(WORKSPACES):
@@ -122,7 +122,7 @@ async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
 
 
 async def _enqueue(store: Store, progress: Progress) -> None:
-    """Enqueues e-mails, each with its own content, so that encoded content cannot be reused."""
+    """Enqueues e-mails, each with its own content so that encoded content cannot be reused."""
     for start in range(0, EMAILS, 500):
         progress(f"enqueueing {start:,} of {EMAILS:,}")
         await store.enqueue_many([_email(n) for n in range(start, start + 500)])

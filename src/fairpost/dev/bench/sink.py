@@ -32,7 +32,7 @@ def find_sink() -> tuple[str, dict[str, str]] | None:
 
 @asynccontextmanager
 async def running_sink() -> AsyncIterator[tuple[str, int, int]]:
-    """Yields its host, port and pid."""
+    """Yields its host, port and PID."""
     found = find_sink()
     if found is None:
         raise FairpostError(
@@ -68,7 +68,7 @@ async def _listening(port: int, process: asyncio.subprocess.Process) -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
             return
-        await asyncio.sleep(0.01)  # an external process sends no event when it starts to listen
+        await asyncio.sleep(0.01)  # an external process does not signal when it starts listening
     raise FairpostError("smtp-sink did not start")
 
 

@@ -68,7 +68,7 @@ async def _delivered(store: Store) -> int:
 
 
 async def _add(store: Store, vault: Vault, url: str) -> None:
-    """Adds an endpoint of the operator, which may be on this machine."""
+    """Adds an operator endpoint, which may be on this machine."""
     hook = await webhooks.add(store, None, url=url, description="", kinds=(), tags={}, now=clock.now())
     secret_id = await webhooks.next_secret_id(store)
     in_use, _ = await store.keys_in_use(None)
@@ -78,7 +78,7 @@ async def _add(store: Store, vault: Vault, url: str) -> None:
 
 
 async def _write(store: Store) -> None:
-    """Finishes e-mails with labels. Each finished e-mail writes an event."""
+    """Finishes e-mails that have labels. Each finished e-mail writes an event."""
     for start in range(0, EMAILS, 1_000):
         emails = [
             {

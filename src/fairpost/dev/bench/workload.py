@@ -1,6 +1,5 @@
-"""Databases for a single benchmark, and large queues that are filled quickly.
-
-Mail is written as `enqueue` writes it (rows, then one arrival for each flow), but without the checks.
+"""Databases for a single benchmark, and large queues that are filled quickly. Mail is written as `enqueue` writes it
+(rows, then one arrival for each flow), but without its checks.
 """
 
 import os
@@ -42,10 +41,7 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 @asynccontextmanager
 async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
-    """Yields a fresh database with the schema, which is dropped afterwards.
-
-    With `suffix`, several can exist at once.
-    """
+    """Yields a fresh database that has the schema and drops it afterwards. With `suffix`, several can exist at once."""
     name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")
     own = urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
@@ -76,7 +72,7 @@ async def _run(url: str, sql: str) -> None:
 
 
 async def empty(store: Store) -> Lease:
-    """Empties the queue, and adds one account that is leased for the whole benchmark."""
+    """Empties the queue and adds one account that is leased for the whole benchmark."""
     await store.value(
         "TRUNCATE fairpost.queue, fairpost.arrivals, fairpost.nodes, fairpost.node_state, fairpost.homes, fairpost.sender_rules, fairpost.routes, fairpost.accounts CASCADE"
     )
@@ -87,7 +83,7 @@ async def empty(store: Store) -> Lease:
 
 
 async def fill(store: Store, workspaces: list[str], each: int, *, user: str = "u") -> None:
-    """Adds this number of e-mails of this user in each workspace."""
+    """Adds this number of e-mails from this user in each workspace."""
     await store.value(_FILL, workspaces, each, user)
 
 
@@ -111,7 +107,7 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:
-    """Claims and removes this number of e-mails, and adds new e-mails from the same senders."""
+    """Claims and removes this number of e-mails and adds new e-mails from the same senders."""
     done = 0
     while done < total:
         claim = await store.claim(lease, limit=1000)

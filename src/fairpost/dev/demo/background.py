@@ -1,8 +1,7 @@
-"""The background of the demo, quiet and long, which fills every page of the dashboard in the first minutes.
-
-It consists of a trickle of single e-mails of every kind, some of which fail, and of a running campaign and a draft. It
-also has an account at its hourly limit, one that warms up, one that is paused, a held sender, and an e-mail in doubt
-for a person to resolve.
+"""The demo's background: quiet and long, it fills every page of the dashboard in the first minutes. It consists of a
+running campaign, a draft, and a trickle of single e-mails of every kind, some of which fail. It also has an account at
+its hourly limit, one that is warming up, one that is paused, a held sender, and an e-mail in doubt that must be
+resolved manually.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 LASTS_S = 30 * 60
 PAUSE_S = (0.7, 2.0)  # pause between two e-mails of the trickle
 DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # every 7th or 15th e-mail is sent through this pool
-DETOUR_WAITING_MAX = 8  # with this number waiting, no more e-mails are added to such a pool
+DETOUR_WAITING_MAX = 8  # when this many are waiting, no more e-mails are added to such a pool
 HOURLY_AT_FIRST = 20  # more than the account's hourly limit
 HELD_BACK = 12
 HELD_USER = "max"
@@ -53,7 +52,7 @@ class Background:
                 await asyncio.wait_for(over.wait(), shortest + (longest - shortest) * self._dice())
 
     async def begin(self) -> None:
-        """Sets everything up after the burst. Existing parts are kept, and changed parts are reset."""
+        """Sets everything up after the burst. Existing parts are kept; parts that were changed are reset."""
         self._letters = Letters(await asyncio.to_thread(load_portals, BUILT_IN), self._dice)
         await stage.put_accounts(self._store, stage.PARTS, self._server)
         for (workspace, user), plan in PLANS.items():
@@ -84,7 +83,7 @@ class Background:
         return POOL
 
     async def _unfinished(self, name: str) -> int:
-        """Returns the number of queued demo e-mails with this user, stream or pool."""
+        """Returns the number of queued demo e-mails for this user, stream or pool."""
         sql = """SELECT count(*) FROM fairpost.queue q
                  WHERE q.workspace = ANY ($1) AND $2 IN (q.user_name, q.stream, q.route)"""
         return int(await self._store.value(sql, list(WORKSPACES), name))
@@ -94,6 +93,6 @@ class Background:
 
 
 async def clear(store: Store) -> None:
-    """Cancels the demo's waiting e-mails, and releases its hold."""
+    """Cancels the demo's waiting e-mails and releases its hold."""
     await stage.clear(store)
     await store.release(CLUB, "user", HELD_USER)

@@ -1,6 +1,5 @@
-"""The burst of the demo, which takes only seconds.
-
-It has four senders, one of which floods, and three accounts with different rates.
+"""The demo's burst, which takes only seconds. It has four senders, one of which floods the queue, and three accounts
+with different rates.
 """
 
 import json
@@ -19,8 +18,8 @@ MAILS_SHOWN = 5
 
 CONTENT = {
     "subject": "A demonstration",
-    "text": "This e-mail is part of `fairpost up`, and was delivered only to the development inbox.",
-    "html": "<p>This e-mail is part of <code>fairpost up</code>, and was delivered only to the development inbox.</p>",
+    "text": "This e-mail is part of `fairpost up` and was delivered only to the development inbox.",
+    "html": "<p>This e-mail is part of <code>fairpost up</code> and was delivered only to the development inbox.</p>",
 }
 
 
@@ -35,7 +34,7 @@ class Served:
 
 @dataclass(slots=True)
 class AtWork:
-    """What one account has sent, and when it may send next."""
+    """What an account has sent and when it may send next."""
 
     delay_ms: int
     before: int = 0  # sent before the demo
@@ -68,7 +67,7 @@ class Burst:
         self._last_mail = MailId(0)
 
     async def begin(self) -> None:
-        await cancel_waiting(self._store, [POOL])  # e-mails of a demo that was killed
+        await cancel_waiting(self._store, [POOL])  # e-mails from a demo that was killed
         await put_accounts(self._store, BURST, self._server)
         totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
         self.progress.accounts = {
@@ -83,7 +82,7 @@ class Burst:
         self.progress.started_s = clock.monotonic()
 
     async def look(self) -> Progress:
-        """Returns the progress, which is read from the database."""
+        """Reads the progress from the database."""
         progress = self.progress
         progress.elapsed_s = clock.monotonic() - progress.started_s
         progress.left = await self._store.value(
@@ -91,7 +90,7 @@ class Burst:
                WHERE q.workspace = ANY ($1) AND q.id >= $2 AND q.route = $3 AND q.state <> 'in_doubt'""",
             *(list(progress.senders), self._first_id, POOL),
         )
-        rows = await self._store.fetch(  # read after the queue: e-mails that have left it are counted here
+        rows = await self._store.fetch(  # read after the queue, so e-mails that have left the queue are counted here
             """SELECT e.workspace, count(*) AS n FROM fairpost.emails e
                WHERE e.workspace = ANY ($1) AND e.id >= $2 AND e.state = 'sent' AND e.route = $3 GROUP BY 1""",
             *(list(progress.senders), self._first_id, POOL),

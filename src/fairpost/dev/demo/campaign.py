@@ -1,7 +1,7 @@
 """The demo's campaigns: one that runs for about twenty minutes, and a draft that is ready to launch.
 
-They are created and launched like any other campaign. If the last campaign of a name has ended, the next one gets a
-number.
+They are created and launched like any other campaign. If the last campaign with a given name has ended, a number is
+added to the name of the next one.
 """
 
 import re
@@ -41,7 +41,7 @@ STEPS = {
         FileStep(
             delay_s=FOLLOW_UP_AFTER_S,
             content=Template(
-                subject="",  # no own subject, so that the follow-up stays in the thread of the first e-mail
+                subject="",  # no subject of its own, so the follow-up stays in the first e-mail's thread
                 text="Dear {{ first_name }},\n\none bag is still here for {{ company }}. It goes on Friday.\n\nNora",
             ),
         ),
@@ -74,7 +74,7 @@ async def _under_way(store: Store, *, now: datetime) -> None:
 
 
 async def _put_draft(store: Store, name: str, *, now: datetime) -> Campaign:
-    """Returns the last campaign of this name, or the next one if it has ended."""
+    """Returns the last campaign with this name, or the next one if it has ended."""
     numbered = [(_number(name, each.name), each) for each in await campaigns.campaigns(store, SHOP)]
     last, campaign = max(numbered, key=lambda each: each[0], default=(0, None))
     if campaign is not None and last and campaign.state not in (*IS_OVER, CampaignState.FAILED):
@@ -94,7 +94,7 @@ async def _put_draft(store: Store, name: str, *, now: datetime) -> Campaign:
 
 
 def _number(name: str, found: str) -> int:
-    """Returns the number of a campaign, or 0 if the name belongs to another campaign."""
+    """Returns a campaign's number, or 0 if the name belongs to another campaign."""
     match = re.fullmatch(rf"{re.escape(name)}(?:-([1-9]\d{{0,8}}))?", found, re.ASCII)
     return int(match[1] or 1) if match else 0
 

@@ -20,7 +20,7 @@ Letter: TypeAlias = dict[str, Any]
 BOUNCES_EVERY = 25  # one letter in 25 is sent to a new address that is refused
 RETRIES_EVERY = 31  # one in 31 is sent to an address that is sometimes busy
 FAILS_EVERY = 29  # one in 29 is sent to an address that is always busy
-GONE_EVERY = 48  # one in 48 is sent to the same refused address, which is suppressed from the second e-mail on
+GONE_EVERY = 48  # one in 48 is sent to the same refused address, which is suppressed after the first e-mail
 GONE = reader(3)
 
 LOGO = (  # a dot in two colours
@@ -41,7 +41,7 @@ class Letters:
         )
 
     def letter(self, number: int, *, now: datetime) -> Letter:
-        """Returns a letter. The number decides the subject, and the dice decide the recipient."""
+        """Returns a letter. The number determines the subject, and the dice determine the recipient."""
         to = GONE if _is_last(number, GONE_EVERY) else reader(self._below(PEOPLE))
         letter = self._kinds[number % len(self._kinds)](to, 1000 + self._below(9000))
         letter["to"] = f"{to.name} <{to.address(*_tags(number, now))}>"
@@ -73,7 +73,7 @@ class Letters:
         }
 
     def _shipped(self, to: Reader, serial: int) -> Letter:
-        """Returns a letter with an image in the HTML, and an attachment."""
+        """Returns a letter with an image in the HTML and an attachment."""
         goods, price = GOODS[serial % len(GOODS)]
         invoice = f"order,goods,price\r\n{serial},{goods},{price}.00\r\n"
         return {
@@ -184,7 +184,7 @@ def _tags(number: int, now: datetime) -> tuple[str, ...]:
 def in_doubt() -> Letter:
     """Returns a letter that the inbox accepts, but for which the connection ends before the reply.
 
-    Only a person can decide whether to resend it.
+    Whether to resend it must be decided manually.
     """
     to = reader(42)
     return {

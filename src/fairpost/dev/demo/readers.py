@@ -27,13 +27,13 @@ class Reader:
     def address(self, *tags: str) -> str:
         """Returns an address.
 
-        `tags` determine how the development inbox treats mail to the address, for example rcpt-reject.
+        `tags` determine how the development inbox treats mail to the address. For example, rcpt-reject refuses it.
         """
         return "+".join((f"reader{self.number}", *tags)) + f"@{DOMAIN}"
 
 
 def reader(number: int) -> Reader:
-    """Returns a recipient, always the same one for a number. The numbers 0 to 149 have different names."""
+    """Returns the recipient with this number, which is always the same person. Numbers 0 to 149 have different names."""
     return Reader(
         number=number,
         first_name=FIRST_NAMES[number % len(FIRST_NAMES)],

@@ -1,4 +1,4 @@
-"""The workspaces, pools and accounts of the demo, which are reused at every start and cleared at the end."""
+"""The demo's workspaces, pools and accounts, which are reused at every start and cleared at the end."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,13 +26,13 @@ POOLS = (POOL, HOURLY_POOL, WARMING_POOL, CAMPAIGN_POOL)
 
 ENDED = "the demonstration ended"
 BY = "fairpost up"
-CLEARED_MAX = 1000  # campaign e-mails that are cancelled per commit
+CLEARED_MAX = 1000  # campaign e-mails cancelled per commit
 BOUNCE_PERCENT_MAX = 25.0  # because some of the demo's e-mails are meant to bounce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The role of an account in the demo."""
+    """An account's role in the demo."""
 
     display_name: str = "The demonstration"
     pool: str = POOL
@@ -70,9 +70,8 @@ ROUTES = (*POOLS, *(f"@{name}" for name in PARTS))
 
 
 async def put_accounts(store: Store, cast: Collection[str], server: SmtpSettings) -> None:
-    """Resets the accounts to their parts.
-
-    Existing accounts that are not in `cast` also switch to this server, because the inbox may use a different port now.
+    """Resets the accounts to their roles. Existing accounts that are not in `cast` also switch to this server, because
+    the inbox may now use a different port.
     """
     known = {account.name: account for account in await store.accounts() if account.name in PARTS}
     for name, part in PARTS.items():
@@ -102,7 +101,7 @@ def _status(part: Part) -> dict[str, Any]:
 
 
 async def put_workspaces(store: Store) -> None:
-    """Registers the workspaces so that people can choose them; sending works without this."""
+    """Registers the workspaces so that users can select them. Sending works without this."""
     for name in WORKSPACES:
         loans = [Loan(pool, (PROVEN, ACCOUNT)) for pool in POOLS]
         if not await workspaces.add_workspace(store, name, loans=loans):
@@ -122,8 +121,8 @@ async def cancel_waiting(store: Store, routes: Collection[str]) -> None:
 async def clear(store: Store) -> None:
     """Cancels all demo e-mails that are waiting to be sent, and resolves those in doubt. Drafts are kept.
 
-    If an e-mail of a campaign is being sent, the campaign keeps its hold until that e-mail is finished. Call this again
-    when no engine is running.
+    If one of a campaign's e-mails is being sent, the campaign keeps its hold until that e-mail is finished. Call this
+    again when no engine is running.
     """
     for workspace in WORKSPACES:
         for campaign in await campaigns.campaigns(store, workspace):

@@ -1,5 +1,4 @@
-"""The emulator over HTTP: reads requests, applies faults, and answers. The other modules decide the answers.
-
+"""The emulator over HTTP: it reads requests, applies faults and sends answers. The other modules decide the answers.
 Starlette routes requests. Answers are written manually, because a fault must be able to stop in the middle of an
 answer.
 """
@@ -46,7 +45,7 @@ FORM_BYTES_MAX = 65_536
 FORM_FIELDS_MAX = 50
 QUERY_FIELDS_MAX = 200
 MULTIPART_ROOM = 65_536  # space for the parts of a body around the message
-DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read up to here, so that the client gets the answer
+DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read up to here so that the client receives the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +61,11 @@ class Served:
 
 
 class _NoAnswer(Exception):
-    """The connection is cut or silent, and no more data is sent on it."""
+    """The connection has been cut or has gone silent. No more data is sent on it."""
 
 
 class Clock:
-    """The emulator's clock, which is the system's clock, shifted on request."""
+    """The emulator's clock: the system clock, which can be shifted on request."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -92,7 +91,7 @@ class Emulation:
     over: asyncio.Event  # wakes all waiting tasks
 
     async def wait(self, seconds: float) -> None:
-        """Waits even if the client has disconnected. A server does not notice this, and carries out the request."""
+        """Waits even if the client has disconnected. A real server does not notice this and carries out the request."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.over.wait(), seconds)
             raise _NoAnswer
@@ -144,7 +143,7 @@ def _anyone(emulation: Emulation, request: _Request) -> tuple[str | None, list[F
 
 
 class _Endpoint:
-    """One route: reads the request, applies faults before it, runs it, applies faults after it, and answers."""
+    """One route: reads the request, applies faults, runs the request, applies later faults, and answers."""
 
     def __init__(
         self,
@@ -215,7 +214,7 @@ class _Endpoint:
             return refusal.answer
 
     async def _meet(self, fault: Fault, request: _Request, user: str | None) -> Answer | None:
-        """Applies a fault. Returns the fault's answer, or None to continue with the usual answer."""
+        """Applies a fault. Returns the fault's answer, or None to proceed to the usual answer."""
         match fault.action:
             case Error() as error:
                 return error.answer(route=self._route, now=self._emulation.clock.now())
@@ -329,7 +328,8 @@ def _change(emulation: Emulation, what: What, user: str | None, seconds: float) 
 
 
 async def _read(scope: Scope, receive: Receive, *, bytes_max: int) -> _Request | None:
-    """Reads the whole body, even if it is too large. A client that is disconnected while sending receives no answer."""
+    """Reads the whole body, even if it is too large. A client that is disconnected while it is sending does not receive
+    an answer."""
     chunks, size = list[bytes](), 0
     while True:
         event = await receive()

@@ -31,7 +31,7 @@ _MESSAGE_FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request in the form that the methods use."""
+    """A request in the form used by the methods."""
 
     path: dict[str, str] = field(default_factory=dict)
     query: Sequence[tuple[str, str]] = ()
@@ -85,7 +85,7 @@ def read_draft(call: Call, *, message_needed: bool = True) -> Written:
 
 
 def _given(call: Call) -> tuple[dict[str, Any], bytes | None]:
-    """Returns the JSON of the request, and the message uploaded with it."""
+    """Returns the request's JSON and the message uploaded with it."""
     if not call.upload:
         return _object(call.body), None
     kind = call.first("uploadType", call.first("upload_protocol"))
@@ -166,7 +166,7 @@ def _raw(given: dict[str, Any], name: str) -> bytes | None:
 
 
 def _base64(text: str, name: str) -> bytes:
-    """Decodes base64 in both alphabets, with or without padding, as Google's JSON parsers do."""
+    """Decodes base64 in either alphabet, with or without padding, as Google's JSON parsers do."""
     try:
         plain = re.sub(r"[\r\n]", "", text).rstrip("=").translate(_TO_STANDARD)
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

@@ -79,7 +79,7 @@ class Control:
         return answer({"faults": listed})
 
     def add_faults(self, call: Call) -> Answer:
-        """Adds all faults, or none."""
+        """Adds either all faults or none."""
         try:
             for fault in parse_all(_given(call)):
                 self._faults.add(fault)
@@ -92,7 +92,7 @@ class Control:
         return self.faults(call)
 
     def deliver(self, call: Call) -> Answer:
-        """Puts a message into a user's inbox, as if it had been received from outside."""
+        """Puts a message into a user's inbox as if it had come from outside."""
         user = call.first("user")
         if self._mailboxes.user(user) is None:
             raise _refused("specify one of the emulator's users: /emulator/deliver?user=…")
@@ -111,7 +111,7 @@ class Control:
         return answer({"historyId": str(self._mailboxes.history_id)})
 
     def reset(self, call: Call) -> Answer:
-        """Deletes all mail and faults, and resets quotas. Users and tokens are kept."""
+        """Deletes all mail and faults and resets quotas. Users and tokens are kept."""
         self._mailboxes.clear()
         self._faults.clear()
         self._quota.clear()

@@ -1,8 +1,7 @@
-"""Faults on request: their kinds, their notation, and the choice of those that apply. `app.py` carries them out.
-
-A fault is written as an object. `route`, `method` and `user` determine the calls that match. `nth`, `times` and
-`percent` select some of these. `action` and its details determine the effect. With `after`, the fault happens after the
-request has been carried out.
+"""Faults on request: their kinds, their notation, and the choice of those that apply. `app.py` applies them. A fault is
+written as an object. `route`, `method` and `user` determine which calls match. `nth`, `times` and `percent` select some
+of these. `action` and its details determine the effect. With `after`, the fault occurs after the request has been
+carried out.
 """
 
 import re
@@ -86,12 +85,12 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class CutBody:
-    """Half of the answer is sent, and then the connection is closed."""
+    """Half of the answer is sent, then the connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StallBody:
-    """Half of the answer is sent, and then nothing more."""
+    """Half of the answer is sent, then nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +150,14 @@ class Fault:
 
 
 class Faults:
-    """The faults, with the number of calls that each has matched."""
+    """The faults and the number of calls that each has matched."""
 
     def __init__(self, faults: Iterable[Fault] = (), *, roll: Callable[[], float]) -> None:
         self._entries = [_Entry(fault) for fault in faults]
         self._roll = roll
 
     def add(self, fault: Fault | None = None, **written: Any) -> None:
-        """Adds a fault, which is given as an object or by its parts: `add(route="drafts.send", action="drop",
+        """Adds a fault, given either as an object or as separate arguments: `add(route="drafts.send", action="drop",
         after=True, nth=1)`.
         """
         if len(self._entries) >= FAULTS_MAX:
@@ -169,7 +168,7 @@ class Faults:
         self._entries.clear()
 
     def listed(self) -> list[tuple[Fault, int, int]]:
-        """Returns each fault with the number of calls it matched, and how often it applied."""
+        """Returns each fault with the number of calls that it matched and the number of times that it was applied."""
         return [(entry.fault, entry.seen, entry.struck) for entry in self._entries]
 
     def striking(self, *, route: str, method: str, user: str | None) -> list[Fault]:
@@ -200,7 +199,7 @@ class _Entry:
 
 
 def parse_all(written: Any) -> list[Fault]:
-    """Parses one fault or a list of faults. Raises ValueError with the reason."""
+    """Parses one fault or a list of faults. Raises ValueError with an explanation."""
     items = written if isinstance(written, list) else [written]
     if len(items) > FAULTS_MAX:
         raise ValueError(f"at most {FAULTS_MAX} faults, got {len(items)}")
@@ -234,7 +233,7 @@ _STEPS = {"draft": ("drafts.create",), "send": ("drafts.send", "messages.send")}
 
 
 def tagged(addresses: Iterable[str], *, route: str) -> list[Fault]:
-    """Returns the faults in the plus tags of these addresses, as in `ann+send-error-503@…`."""
+    """Returns the faults specified in the plus tags of these addresses, as in `ann+send-error-503@…`."""
     found = []
     for address in addresses:
         for tag in address.rpartition("@")[0].strip('"').lower().split("+")[1:]:
@@ -361,7 +360,7 @@ def _ordinals(value: Any) -> frozenset[int]:
         return frozenset()
     numbers = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
     if not numbers or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers):
-        raise ValueError(f"nth must be a number of 1 or more, or a list of such numbers, got {value!r:.80}")
+        raise ValueError(f"nth must be a number (1 or higher) or a list of such numbers, got {value!r:.80}")
     return frozenset(numbers)
 
 
@@ -371,7 +370,7 @@ def _headers(value: Any) -> dict[str, str]:
         isinstance(text, str) and re.fullmatch(r"[!-9;-~]+", str(name)) and text.isascii() and text.isprintable()
         for name, text in given.items()
     ):
-        raise ValueError(f"headers must be an object of names and strings, got {value!r:.80}")
+        raise ValueError(f"headers must be an object that maps names to strings, got {value!r:.80}")
     if forbidden := _FRAMING & {str(name).lower() for name in given}:
-        raise ValueError(f"headers cannot have {', '.join(sorted(forbidden))}: the emulator writes them")
+        raise ValueError(f"headers cannot include {', '.join(sorted(forbidden))}: the emulator writes them")
     return {str(name): text for name, text in given.items()}

@@ -20,7 +20,7 @@ NEEDED = ("private_key_id", "private_key", "client_email", "client_id")
 
 @cache
 def private_key() -> rsa.RSAPrivateKey:
-    """Returns one key for the whole process, because generating a key takes a large part of a second."""
+    """Returns one key for the whole process, because generating a key takes a substantial fraction of a second."""
     return rsa.generate_private_key(public_exponent=65_537, key_size=RSA_BITS)
 
 
@@ -50,7 +50,7 @@ def public_key_of(info: dict[str, Any]) -> rsa.RSAPublicKey:
     return _public_key(str(info["private_key"]))
 
 
-@lru_cache(maxsize=8)  # parsing a key takes as long as a hundred requests
+@lru_cache(maxsize=8)  # parsing a key takes as long as handling a hundred requests
 def _public_key(pem: str) -> rsa.RSAPublicKey:
     key = load_pem_private_key(pem.encode(), password=None)
     if not isinstance(key, rsa.RSAPrivateKey):
@@ -59,7 +59,7 @@ def _public_key(pem: str) -> rsa.RSAPublicKey:
 
 
 def made_or_reused(path: Path, *, token_url: str) -> dict[str, str]:
-    """Returns the key file at this path, with the current token URL, readable only by its owner."""
+    """Returns the key file at this path, which contains the current token URL and is readable only by its owner."""
     try:
         info = _reused(path) if path.exists() else service_account_info(token_url=token_url)
         info["token_uri"] = token_url

@@ -1,8 +1,5 @@
-"""The mailboxes: users, messages, drafts, threads, and a record of sent messages.
-
-This is plain state, without HTTP or a clock.
-
-Every change is atomic, because no change contains an await. The record of sent messages is therefore exact.
+"""The mailboxes: users, messages, drafts, threads, and a record of sent messages. This is plain state without HTTP or a
+clock. Every change is atomic, because no change contains an await. The record of sent messages is therefore exact.
 """
 
 import base64
@@ -25,7 +22,7 @@ _THREAD_ID = re.compile(r"[0-9a-f]{1,16}")
 
 
 class MessageIds(StrEnum):
-    """When Gmail replaces the sender's Message-ID with its own. A missing Message-ID is always created."""
+    """When Gmail replaces the sender's Message-ID with its own. If the Message-ID is missing, one is always created."""
 
     REWRITE = "rewrite"
     FOREIGN = "foreign"  # only if the domain of the Message-ID is not the sender's domain
@@ -143,9 +140,9 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Options for behaviour that varies in Gmail, or that tests need to control."""
+    """Options for behaviour that varies in Gmail or that tests need to control."""
 
-    index_lag_s: float = 5.0  # time until a search finds a new message
+    index_lag_s: float = 5.0  # time until a search can find a new message
     message_ids: MessageIds = MessageIds.REWRITE
     recipients_max: int = 100
     # The documentation requires the subject and the references to match. In practice, Gmail often uses only the
@@ -154,7 +151,7 @@ class Rules:
 
 
 class Mailboxes:
-    """All mailboxes, and all messages that were sent from them."""
+    """All mailboxes and all messages sent from them."""
 
     def __init__(self, users: Iterable[User], rules: Rules, *, now: Callable[[], datetime]) -> None:
         self._boxes = {user.address.lower(): Mailbox(user) for user in users}
@@ -165,7 +162,7 @@ class Mailboxes:
         self.sent = list[Sent]()
 
     def add(self, user: User) -> None:
-        """Adds a user. If the user exists, it is changed, and its mail is kept."""
+        """Adds a user. An existing user is updated and keeps its mail."""
         box = self._boxes.get(user.address.lower())
         if box is None:
             self._boxes[user.address.lower()] = Mailbox(user)
@@ -229,7 +226,7 @@ class Mailboxes:
         return self._send(box, raw, thread_id=self._thread(box, thread_id, raw), draft_id=None)
 
     def receive(self, address: str, raw: bytes) -> Message:
-        """Puts a message from outside into the inbox, and into the thread that it refers to, if there is one."""
+        """Puts a message from outside into the inbox and into the thread that it refers to, if there is one."""
         box = self.box(address)
         thread = _thread_referred_to(box, mime.headers_of(raw))
         message = self._message(box, raw, labels=(INBOX, UNREAD), thread_id=thread)
@@ -237,7 +234,7 @@ class Mailboxes:
         return message
 
     def forget_history(self, address: str) -> None:
-        """Makes all IDs of the history so far too old."""
+        """Makes all existing history IDs too old."""
         box = self.box(address)
         self.history_id += 1
         box.added.clear()
@@ -264,7 +261,7 @@ class Mailboxes:
         labels = (UNREAD, SENT, INBOX) if to_self else (SENT,)
         message = self._message(box, raw, labels=labels, thread_id=thread_id)
         message.raw = self._as_sent(box.user, message)
-        del message.headers  # these were cached before the headers were rewritten
+        del message.headers  # cached before the headers were rewritten
         box.keep(message)
         self.sent.append(
             Sent(
@@ -320,7 +317,7 @@ class Mailboxes:
         )
 
     def _thread(self, box: Mailbox, thread_id: str | None, raw: bytes) -> str | None:
-        """Returns the thread that the message joins, or None for a new one."""
+        """Returns the thread that the message joins, or None for a new thread."""
         if not thread_id:
             return None
         if not _THREAD_ID.fullmatch(thread_id):
@@ -363,7 +360,7 @@ def _domain(address: str) -> str:
 
 
 def _draft_id(message_id: str) -> str:
-    """Returns a draft ID in Gmail's form, which cannot be derived from the message's ID."""
+    """Returns a draft ID in Gmail's format. It cannot be derived from the message ID."""
     return f"r-{int.from_bytes(_digest('draft', message_id)[:8]) >> 1}"
 
 

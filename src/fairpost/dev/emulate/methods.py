@@ -1,4 +1,4 @@
-"""The methods of the Gmail API: the request, the permissions that it needs, and the answer. No I/O.
+"""The Gmail API's methods: the request, the permissions that it needs, and the answer. No I/O.
 
 A method runs without an await from its first check to its answer. Calls therefore never see another call's intermediate
 state.
@@ -57,10 +57,10 @@ Handler = Callable[["GmailApi", Call, Access, Mailbox], Answer]
 class Method:
     name: str
     http: str
-    path: str  # path below the user's path
+    path: str  # path relative to the user's path
     scopes: tuple[str, ...]
     handle: Handler
-    uploads: bool = False  # whether the method is also available below /upload
+    uploads: bool = False  # whether the method is also available under /upload
 
 
 class GmailApi:
@@ -109,7 +109,7 @@ class GmailApi:
         raise Refusal(google_error(403, "rateLimitExceeded", message, domain="usageLimits"))
 
     def _send_within_limits(self, box: Mailbox, send: Callable[[], Message]) -> Answer:
-        """Checks the limit before sending, and counts the message afterwards."""
+        """Checks the limit before sending and counts the message afterwards."""
         user, now = box.user.address, self._now()
         free_at = self._quota.message_free_at(user, now=now)
         if free_at > now:
@@ -286,7 +286,8 @@ METHODS = (
 
 
 def peeked_recipients(method: Method, call: Call, mailboxes: Mailboxes, user: str | None) -> list[str]:
-    """Returns the recipients of a call that sends or drafts a message, if they can be read before the call is checked."""
+    """Returns the recipients of a call that sends or drafts a message, if they can be determined before the call is
+    checked."""
     try:
         if method.name == "drafts.send":
             draft_id = json.loads(call.body or b"{}").get("id")
@@ -306,7 +307,7 @@ def _form(call: Call, access: Access, *, but: Sequence[str] = ()) -> str:
 
 
 def _page(call: Call, ids: Sequence[str]) -> tuple[Sequence[str], str | None]:
-    """Returns a page of the newest items, and the token of the next page.
+    """Returns a page of the newest items and the token for the next page.
 
     A token contains the ID of the last item, not a position.
     """
@@ -325,7 +326,7 @@ def _page(call: Call, ids: Sequence[str]) -> tuple[Sequence[str], str | None]:
 
 
 def _listed(shape: dict[str, Any], name: str, *, token: str | None, total: int) -> Answer:
-    """Returns a field with the list, or no field if the list is empty, as Google does."""
+    """Returns a field that contains the list, or no field if the list is empty, as Google does."""
     if not shape[name]:
         del shape[name]
     if token:

@@ -22,7 +22,7 @@ PARTS_DEPTH_MAX = 20
 INLINE_BYTES_MAX = 1_048_576  # a larger text part becomes an attachment in the answer
 
 _END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # a single CR does not end a line
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # a lone CR does not end a line
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\"\\]+(?:@|@\[)[^\s@<>()\[\],;\"\\]+\]?|\"[^\"\r\n]+\"@[^\s@<>,;]+")
 _MESSAGE_ID = re.compile(r"<[^<>\s]+>")
@@ -30,7 +30,7 @@ _REPLY_MARK = re.compile(r"\s*(?:re|fwd?|aw|wg|sv)\s*:\s*", re.IGNORECASE)
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
-    """Returns the headers, and the rest including the empty line before the body."""
+    """Returns the headers, and the rest, including the empty line before the body."""
     if raw[:1] in (b"\r", b"\n"):
         return b"", raw
     match = _END_OF_HEADERS.search(raw)
@@ -41,7 +41,7 @@ def split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def headers_of(raw: bytes) -> list[tuple[str, str]]:
-    """Returns the headers in order and unfolded, with encoded words left as they are. Other lines are skipped."""
+    """Returns the headers in order, unfolded, with encoded words left as they are. Other lines are skipped."""
     fields = []
     for field in _fields(split(raw)[0]):
         if match := _FIELD.fullmatch(field):
@@ -69,7 +69,7 @@ def decoded(text: str) -> str:
 
 
 def addresses(headers: Headers, name: str) -> list[str] | None:
-    """Returns the addresses in these headers, or None if they cannot be parsed. An empty group has none."""
+    """Returns the addresses in these headers, or None if they cannot be parsed. An empty group has no addresses."""
     found = []
     for text in values(headers, name):
         if not text or re.fullmatch(r"[^:;<>@]*:\s*;", text):
@@ -94,7 +94,7 @@ def bare_subject(headers: Headers) -> str:
 
 
 def replaced(raw: bytes, name: str, text: str) -> bytes:
-    """Sets a header. Replaces the existing header, or adds the new one at the top."""
+    """Sets a header: replaces the existing one, or adds a new one at the top."""
     head, rest = split(raw)
     newline = b"\n" if b"\n" in head and b"\r\n" not in head else b"\r\n"
     line, lines, done = f"{name}: {text}".encode() + newline, [], False
@@ -159,7 +159,7 @@ def _text(octets: bytes) -> str:
 
 
 def _parsed(raw: bytes) -> "Message[str, str]":
-    """Parses a message. The library raises various errors on hostile mail. Such a message is shown without parts."""
+    """Parses a message. The library raises various errors for hostile mail. Such a message is shown without parts."""
     try:
         return message_from_bytes(raw)
     except Exception:
@@ -180,7 +180,7 @@ def _walk(part: "Message[str, str]") -> "Iterator[Message[str, str]]":
 def _payload(part: "Message[str, str]") -> bytes:
     try:
         octets = part.get_payload(decode=True)
-    except Exception:  # raises various errors on hostile mail, too
+    except Exception:  # also raises various errors for hostile mail
         return b""
     return octets if isinstance(octets, bytes) else b""
 
@@ -188,7 +188,7 @@ def _payload(part: "Message[str, str]") -> bytes:
 def _filename(part: "Message[str, str]") -> str:
     try:
         return decoded(part.get_filename() or "")
-    except Exception:  # raises various errors on hostile mail, too
+    except Exception:  # also raises various errors for hostile mail
         return ""
 
 

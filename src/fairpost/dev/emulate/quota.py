@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Window:
-    """The amount that was used within the time span."""
+    """The amount used within the time span."""
 
     span: timedelta
     used: int = 0
@@ -48,7 +48,7 @@ class Window:
         self.used += amount
 
     def free_at(self, amount: int, *, most: int, now: datetime) -> datetime:
-        """Returns the time at which the quota allows this amount, which may be now."""
+        """Returns when the quota allows this amount, which may be now."""
         while self._uses and self._uses[0][0] <= now - self.span:
             self.used -= self._uses.popleft()[1]
         missing = self.used + amount - most

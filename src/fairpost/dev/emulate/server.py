@@ -32,7 +32,7 @@ REQUEST_HEAD_BYTES_MAX = 65_536
 CLIENT_ID = "104729104729-emulator.apps.googleusercontent.com"
 CLIENT_SECRET = "GOCSPX-emulator"  # noqa: S105 - not a real secret
 
-# Client errors are answered. Without a handler, they would also be printed on stderr.
+# Client errors are answered. Without a handler, they would also be printed to stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -64,7 +64,7 @@ class GmailEmulator:
         on_request: Callable[[Served], None] = _ignore,
         **quick: Any,
     ) -> None:
-        """Creates the emulator. Tests can pass individual options by name: `GmailEmulator(index_lag_s=0)`."""
+        """Creates the emulator. Tests can pass individual options as keyword arguments: `GmailEmulator(index_lag_s=0)`."""
         self._options = _with(options or EmulatorOptions(), quick)
         self.clock = Clock(now)
         self.mailboxes = Mailboxes(
@@ -102,7 +102,7 @@ class GmailEmulator:
             lifespan="off",
             ws="none",
             server_header=False,
-            date_header=False,  # answers contain the date of the emulator's clock
+            date_header=False,  # answers contain the date according to the emulator's clock
             proxy_headers=False,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
@@ -118,7 +118,7 @@ class GmailEmulator:
         return build_app(self._emulation())
 
     async def stop(self) -> None:
-        """Stops the emulator. Open requests are neither answered nor carried out."""
+        """Stops the emulator. Pending requests are neither answered nor carried out."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -126,7 +126,7 @@ class GmailEmulator:
             listener.close()
         for connection in list(server.server_state.connections):
             connection.transport.abort()
-        await asyncio.sleep(0)  # lets the connections detect that they are closed
+        await asyncio.sleep(0)  # gives the connections a chance to detect that they are closed
         self._over.set()
         await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
         for listener in server.servers:
@@ -146,7 +146,7 @@ class GmailEmulator:
         return f"{self.url}/token"
 
     def service_account_info(self, *, name: str = "fairpost", scopes: Iterable[str] = SCOPES) -> dict[str, str]:
-        """Returns a service account that may act for the users with these scopes, as the JSON of its key file."""
+        """Returns a service account that may act for the users with these scopes, in the JSON format of a key file."""
         info = service_account_info(token_url=self.token_url, name=name)
         self.register(info, scopes=scopes)
         return info
@@ -173,7 +173,7 @@ class GmailEmulator:
         }
 
     def sent(self, user: str | None = None) -> list[Sent]:
-        """Returns all sent messages in order. A message that was sent twice is listed twice."""
+        """Returns all sent messages, in order. A message that was sent twice is listed twice."""
         return [sent for sent in self.mailboxes.sent if user is None or sent.user.lower() == user.lower()]
 
     def drafts(self, user: str) -> list[Draft]:

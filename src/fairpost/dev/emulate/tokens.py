@@ -1,6 +1,6 @@
-"""Google's token endpoint: rules for access tokens, and a record of valid tokens. Plain state, without HTTP or a clock.
-
-There are two ways to get a token: an assertion signed by a service account, and a refresh token of an OAuth client.
+"""Google's token endpoint: the rules for access tokens and a record of valid tokens. This is plain state without HTTP
+or a clock. There are two ways to get a token: with an assertion signed by a service account, or with an OAuth client's
+refresh token.
 """
 
 import base64
@@ -35,7 +35,7 @@ GOOGLE_AUDIENCES = (
 )
 LIFE_S = 3_600
 ASSERTION_S_MAX = 3_600
-SKEW_S_MAX = 300  # Google's tolerance for clocks that are wrong
+SKEW_S_MAX = 300  # Google's tolerance for inaccurate clocks
 TOKENS_MAX = 100_000  # if there are more, the oldest tokens are deleted
 
 BAD_TIMES = (
@@ -107,11 +107,11 @@ class Tokens:
         self._access = dict[str, Access]()
         self.audiences = set(GOOGLE_AUDIENCES)  # the server adds its own address
         self.accounts = dict[str, ServiceAccount]()
-        self.clients = dict[str, str]()  # secrets of the OAuth clients
+        self.clients = dict[str, str]()  # the OAuth clients' secrets
         self.grants = dict[str, Grant]()
 
     def grant(self, form: Mapping[str, str], *, url: str) -> dict[str, Any]:
-        """Returns the token endpoint's answer to this form, at this URL."""
+        """Returns the answer of the token endpoint at this URL to this form."""
         match form.get("grant_type"):
             case "urn:ietf:params:oauth:grant-type:jwt-bearer":
                 return self._by_assertion(form.get("assertion", ""), url=url)
@@ -138,13 +138,13 @@ class Tokens:
     def user_of(self, authorization: str | None) -> str | None:
         """Returns the user of a token, even if the token has expired.
 
-        Use this to find faults for that user, not to authorize.
+        Use this to find faults for that user, not for authorization.
         """
         access = self._access.get((authorization or "").partition(" ")[2].strip())
         return access.user if access else None
 
     def expire(self, user: str | None = None) -> None:
-        """Invalidates the access tokens of that user, or of all users. New ones can be issued."""
+        """Invalidates the access tokens of that user, or of all users. New tokens can still be issued."""
         self._access = {key: a for key, a in self._access.items() if user and _other(a.user, user)}
 
     def revoke(self, user: str | None = None) -> None:

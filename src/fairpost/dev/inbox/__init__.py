@@ -1,1 +1,1 @@
-"""The development inbox: a server that accepts any mail, keeps it for inspection, and forwards nothing."""
+"""The development inbox: a server that accepts any mail, keeps it for inspection and forwards nothing."""

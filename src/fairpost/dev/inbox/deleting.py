@@ -1,4 +1,4 @@
-"""Deletes messages. This is the only change that people can make in the development inbox."""
+"""Deletes messages. This is the only change that users can make in the development inbox."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,9 +28,8 @@ class Deleted:
 
 @action("inbox.delete")
 async def delete(actor: Actor, request: DeleteMails, store: Store) -> Deleted:
-    """Deletes messages.
-
-    An audit entry in a different database is written before the commit in this one, so that no entry is missing.
+    """Deletes messages. An audit entry in a different database is written before the commit in this one so that no
+    entry can be missing.
     """
     gone = await delete_mails(store, request.ids)
     missing = tuple(id_ for id_ in request.ids or () if id_ not in gone)

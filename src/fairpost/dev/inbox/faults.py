@@ -1,6 +1,5 @@
-"""Faults on request: their kinds, their notation, and the choice of those that apply. `server.py` carries them out.
-
-Faults are written as `STEP=ACTION[:DETAIL][%PERCENT]` in an option, and as `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an
+"""Faults on request: their kinds, their notation, and the choice of those that apply. `server.py` applies them. Faults
+are written as `STEP=ACTION[:DETAIL][%PERCENT]` in an option, and as `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an
 address.
 """
 
@@ -67,7 +66,7 @@ class Heard:
 
     step: Step
     now: datetime
-    sender: str = ""  # known from MAIL on
+    sender: str = ""  # known from the MAIL command on
     recipient: str = ""  # at RCPT, the current recipient; afterwards, the first one
     messages: int = 0  # number of messages started earlier on this connection
 
@@ -84,7 +83,7 @@ class Fault:
 
 
 DELAY_S_MAX = 1_800
-REPLY_CHARS_MAX = 400  # RFC 5321: a reply line has at most 512 bytes
+REPLY_CHARS_MAX = 400  # RFC 5321: a reply line is at most 512 bytes long
 
 # The usual replies for each fault: code, enhanced code and text.
 REPLIES = {
@@ -110,7 +109,7 @@ _REPLY = re.compile(r"([45][0-5]\d)(?: (.+))?", re.ASCII)
 
 
 def parse(text: str) -> Fault:
-    """Parses a fault. Raises ValueError with the reason."""
+    """Parses a fault. Raises ValueError with an explanation."""
     match = _FAULT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!a} is not a fault; use STEP=ACTION, for example rcpt=reject or dot=cut%10")
@@ -127,8 +126,8 @@ def parse(text: str) -> Fault:
 def tagged(address: str, *, steps: Collection[Step]) -> list[Fault]:
     """Returns the faults in the plus tags of an address.
 
-    Raises ValueError if a tag is misspelt or its step is already over. Otherwise the fault would silently never happen,
-    and a test with it would prove nothing.
+    Raises ValueError if a tag is misspelt or its step is already over. Otherwise, the fault would silently never occur,
+    and a test that uses it would prove nothing.
     """
     local = address.rpartition("@")[0] or address
     tags = local.strip('"').lower().split("+")[1:]
@@ -163,7 +162,7 @@ def _action(step: Step, kind: Kind, detail: str | None) -> Action:
             return Cut()
         case Kind.CUT_AFTER:
             if step is not Step.DOT:
-                raise ValueError(f"cut-after works only at dot, got {step}: nothing is stored before that")
+                raise ValueError(f"cut-after works only at the dot step, got {step}: nothing is stored before that")
             return CutAfter()
         case Kind.STALL:
             return Stall()
@@ -187,5 +186,7 @@ def _seconds(detail: str) -> float:
     length = read_duration(detail, is_fine=True)
     seconds = length.total_seconds() if length is not None else 0
     if not 0 < seconds <= DELAY_S_MAX:
-        raise ValueError(f"delay needs a time of 1ms to {DELAY_S_MAX // 60}m, for example 500ms or 5s; got {detail!a}")
+        raise ValueError(
+            f"delay needs a time from 1ms to {DELAY_S_MAX // 60}m, for example 500ms or 5s; got {detail!a}"
+        )
     return seconds

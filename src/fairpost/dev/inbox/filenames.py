@@ -1,4 +1,4 @@
-"""Safe names for files with names from untrusted e-mails. The caller checks for existing files."""
+"""Safe names for files whose names come from untrusted e-mails. The caller checks for existing files."""
 
 import re
 import unicodedata
@@ -7,13 +7,12 @@ from collections.abc import Sequence
 NAME_BYTES_MAX = 200  # most file systems allow 255 bytes
 SUFFIX_BYTES_MAX = 20
 
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # devices in Windows
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # device names in Windows
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Returns a name for each file.
-
-    The names contain no path, are not hidden, and are distinct even if case is ignored.
+    """Returns a name for each file. The names contain no path, do not refer to hidden files, and are distinct even if
+    case is ignored.
     """
     taken, safe = set[str](), list[str]()
     for number, name in enumerate(names, 1):

@@ -16,7 +16,7 @@ MailId = NewType("MailId", int)
 KEEP_MAILS = 10_000
 KEEP_BYTES = 1_073_741_824
 PRUNE_EVERY_MAILS = 100
-PRUNE_AT_BYTES = 1_048_576  # also prune after a message of this size: 99 large messages would be gigabytes
+PRUNE_AT_BYTES = 1_048_576  # also prune after a message of this size: 99 large messages could take up gigabytes
 WORDS_MAX = 50
 GLIMPSE_CHARS = 300
 GLIMPSE_RECIPIENTS = 5
@@ -64,7 +64,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
-    """The part of a message that fits on a line of a list."""
+    """The part of a message that fits on one line of a list."""
 
     id: MailId
     received_at: datetime
@@ -76,13 +76,13 @@ class Glimpse:
     attachments: int
 
 
-# A statement is a commit of its own. When it returns, the message is stored.
+# Each statement is its own commit. When it returns, the message is stored.
 _ADD = """
     INSERT INTO fairpost.inbox (sender, recipients, subject, from_header, message_id, size, attachments,
                                 helo, peer, tls, auth_user, search, raw)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, received_at"""
 
-# Newest first, along the primary key. Words are matched literally: strpos has no wildcards.
+# Newest first, in primary-key order. Words are matched literally: strpos has no wildcards.
 _LIST = """
     SELECT id, received_at, sender, recipients, subject, from_header, message_id, size, attachments,
            helo, peer, tls, auth_user
@@ -137,7 +137,7 @@ def prune_is_due(mail: Mail) -> bool:
 
 
 async def prune(store: Store, *, keep_mails: int = KEEP_MAILS, keep_bytes: int = KEEP_BYTES) -> int:
-    """Deletes the oldest messages beyond these limits, and returns their number."""
+    """Deletes the oldest messages beyond these limits and returns the number deleted."""
     return int(await store.value(_PRUNE, keep_mails, keep_bytes))
 
 
@@ -162,7 +162,7 @@ async def glimpses(store: Store, most: int) -> list[Glimpse]:
 
 
 async def count_mails(store: Store, most: int) -> int:
-    """Counts at most `most` messages, so that frequent calls do not count millions."""
+    """Counts at most `most` messages so that frequent calls do not have to count millions."""
     return int(await store.value("SELECT count(*) FROM (SELECT FROM fairpost.inbox LIMIT $1) i", most))
 
 
@@ -174,7 +174,7 @@ async def newest(store: Store) -> MailId:
 
 
 async def open_mail(store: Store, mail_id: MailId) -> tuple[Mail, bytes]:
-    """Returns the parsed message, and its bytes as received."""
+    """Returns the parsed message and its bytes as received."""
     row = await store.row("SELECT * FROM fairpost.inbox WHERE id = $1", mail_id)
     if row is None:
         raise NotFound(f"There is no message {mail_id} in the inbox. To list all messages, run: fairpost inbox list")

@@ -1,6 +1,6 @@
-"""The capture server: accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on request.
+"""The capture server: it accepts mail over SMTP, keeps every message in the inbox, relays nothing and fails on request.
 
-A 250 after the dot guarantees that the message is committed; otherwise the reply is 451. aiosmtpd implements the
+A 250 reply after the dot guarantees that the message is committed; otherwise, the reply is 451. aiosmtpd implements the
 protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
 
@@ -36,8 +36,8 @@ from fairpost.store.store import Store
 from fairpost.system import chance, clock
 
 MESSAGE_BYTES_MAX = 52_428_800
-LINE_BYTES_MAX = 1_048_576  # RFC 5321 allows 1,000; the inbox accepts longer lines, in order to show them
-COMMAND_BYTES_MAX = 16_384  # RFC 4954: an AUTH line may have 12,288
+LINE_BYTES_MAX = 1_048_576  # RFC 5321 allows 1,000; the inbox accepts longer lines in order to show them
+COMMAND_BYTES_MAX = 16_384  # RFC 4954 allows 12,288 for an AUTH line
 RECIPIENTS_MAX = 1_000
 CONNECTIONS_MAX = 200
 IDLE_S_MAX = 3_600  # longer than any delay that can be requested
@@ -52,7 +52,7 @@ class ServerOptions:
     port: int = 1025  # 0: any free port
     beyond_loopback: bool = False  # if set, any client that can reach the server may write to the inbox
     faults: tuple[Fault, ...] = ()
-    decide: Decide | None = None  # the behaviour of a provider, which is called at each step before the faults
+    decide: Decide | None = None  # a provider's behaviour, which is called at each step before the faults
     tls: ssl.SSLContext | None = None
     implicit_tls: bool = False  # TLS from the first byte, instead of STARTTLS
     message_bytes_max: int = MESSAGE_BYTES_MAX
@@ -128,7 +128,7 @@ class _Connection(Served):
     async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
         """Handles MAIL.
 
-        AUTH= contains the author of the message (RFC 4954, section 5). It must be parsed, and may be ignored.
+        AUTH= contains the author of the message (RFC 4954, section 5). It must be parsed but may be ignored.
         """
         kept = (word for word in (arg or "").split(" ") if not word.upper().startswith("AUTH="))
         await super().smtp_MAIL(" ".join(kept) or None)
@@ -145,7 +145,7 @@ class _Connection(Served):
 
 
 class _Handler:
-    """The hooks that aiosmtpd calls, in one object for all connections. MISSING continues with the default."""
+    """The hooks that aiosmtpd calls, in one object for all connections. MISSING selects the default behaviour."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Handler:
         return await self._meet(connection, _heard(connection, Step.DATA, envelope), _recipients_faults(envelope))
 
     async def handle_DATA(self, server: _Connection, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        """First applies the faults that prevent the message from being stored. Only cut-after applies afterwards."""
+        """First applies the faults that prevent the message from being stored. Only cut-after applies after that."""
         actions = self._actions(_heard(server, Step.DOT, envelope), _recipients_faults(envelope))
         if reply := await self._act(server, actions):
             return reply
@@ -216,14 +216,14 @@ class _Handler:
         return f"250 2.0.0 Kept as {mail.id}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands that crash the library. Messages that cannot be stored are handled elsewhere."""
+        """Handles commands on which the library crashes. Messages that cannot be stored are handled elsewhere."""
         return "500 5.5.2 Command not recognised"
 
     async def _stored(self, server: _Connection, session: Session, envelope: Envelope) -> Mail | None:
         try:
             async with asyncio.timeout(STORE_S_MAX):
                 mail = await add_mail(self._store, _arrived(server, session, envelope))
-        except Exception as error:  # for any error, the sender must be told that the message was not stored
+        except Exception as error:  # whatever the error, the sender must be told that the message was not stored
             self._on_trouble(
                 f"a message was not stored, and the client got a 451 reply: {str(error) or type(error).__name__}"
             )
@@ -299,7 +299,7 @@ async def _cut(connection: _Connection) -> None:
 
 
 async def _forever() -> None:
-    """Waits until the connection is lost. This cancels all waiting tasks."""
+    """Waits until the connection is lost, which cancels all waiting tasks."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -1,1 +1,1 @@
-"""Simulates days of sending in minutes, with the real database and the real workers, on a simulated clock."""
+"""Simulates days of sending in minutes, using the real database and the real workers on a simulated clock."""

@@ -1,8 +1,6 @@
 """Simulates honest senders and abusers under the abuse policy: who is throttled, how soon, and which throttles are
-mistakes.
-
-The policy is the engine's own code. Senders, clock and dice are simulated. There is no queue, so every e-mail is sent
-immediately unless its sender is throttled. `senders` defines the senders and their e-mails.
+mistakes. The policy is the engine's own code. The senders, the clock and the dice are simulated. There is no queue, so
+every e-mail is sent immediately unless its sender is throttled. `senders` defines the senders and their e-mails.
 """
 
 import heapq
@@ -37,13 +35,13 @@ SCORER = RuleScorer()
 class Way(Enum):
     """When a sender is scored."""
 
-    EVENTS = "on events"  # on events that break or restore a rule, as the engine does
-    HOURLY = "hourly"  # by a timer, once an hour
+    EVENTS = "on events"  # on events that break a rule or restore compliance, as in the engine
+    HOURLY = "hourly"  # on a timer, once an hour
 
 
 @dataclass(slots=True)
 class Books:
-    """One sender's counters, as the engine keeps them: the last hours, and the volume of each previous day."""
+    """One sender's counters, as the engine keeps them: the last hours and the volume of each previous day."""
 
     created_at: datetime
     hours: dict[datetime, Counts] = field(default_factory=dict)
@@ -73,10 +71,7 @@ class Books:
 
 @dataclass(slots=True)
 class Story:
-    """The outcome for one sender, counted from the start of the abuse.
-
-    For an honest sender, it is counted from the beginning.
-    """
+    """The outcome for one sender, counted from the start of the abuse or, for an honest sender, from the beginning."""
 
     sender: Sender
     throttled_at: datetime | None = None
@@ -95,7 +90,7 @@ class Story:
 
 
 class Watch:
-    """Watches one sender from its first event to its last, scored in one of the two ways."""
+    """Observes one sender from its first event to its last, scored in one of the two ways."""
 
     def __init__(self, sender: Sender, way: Way) -> None:
         self._story = Story(sender)
@@ -105,7 +100,7 @@ class Watch:
         self._throttle: Throttle | None = None
         self._scored = Day()  # the figures of the day at the last score
         self._look_at: datetime | None = None
-        self._numbers = count()  # orders events at the same time by the order in which they were planned
+        self._numbers = count()  # breaks ties between simultaneous events by the order in which they were planned
         self._events: list[tuple[datetime, int, Callable[[], None]]] = []
         for batch in sender.batches:
             self._plan(batch.due, partial(self._book, Counts(volume=batch.emails)))
@@ -164,7 +159,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """The figures of one kind of sender. None means that no sender was detected, or that there is nothing to detect."""
+    """The figures for one kind of sender. None means that no sender was detected or that there was nothing to detect."""
 
     is_abuse: bool
     senders: int

@@ -1,6 +1,4 @@
-"""Draws how soon abusers are detected, and the share of each kind of sender that is throttled, for both ways of
-scoring.
-"""
+"""Draws how soon abusers are detected and what share of each kind of sender is throttled, for both ways of scoring."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,8 +27,8 @@ BARS: dict[Way, Tint] = {Way.EVENTS: 1, Way.HOURLY: "quiet"}
 def draw_abuse(stories: Mapping[Way, Sequence[Story]], figures: Mapping[Way, AbuseFigures]) -> str:
     """Draws an SVG. The same stories always produce the same drawing."""
     panels = [_found(stories), _throttled(figures)]
-    about = "Scored on each relevant event, as in the engine, and by a timer once an hour."
-    return document(panels, title="How soon abuse is found, and who is throttled", about=about, columns=2)
+    about = "Scored on each relevant event, as in the engine, and on a timer once an hour."
+    return document(panels, title="How soon abuse is detected, and who is throttled", about=about, columns=2)
 
 
 def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
@@ -44,7 +42,7 @@ def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
         ],
         x_axis=Axis(unit=Unit.DURATION, label="since the abuse began", log=True),
         y_axis=Axis(unit=Unit.PERCENT, includes=(0, 1)),
-        label="share of abusers found",
+        label="share of abusers detected",
         width=WIDTH,
         height=HEIGHT,
     )

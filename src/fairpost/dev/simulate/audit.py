@@ -1,6 +1,5 @@
-"""Checks that every account stayed within its limits.
-
-Counts the actual sends by brute force, without the engine's records.
+"""Checks that every account stayed within its limits. Counts the actual sends by brute force, without using the
+engine's records.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ DAY = timedelta(days=1)
 
 
 def violations(limits: Limits, sent: Sequence[datetime]) -> list[str]:
-    """Returns violations. `sent` contains the start times of one account's sends, in order. Ignores the warm-up."""
+    """Returns the violations. `sent` contains the start times of one account's sends, in order. The warm-up is ignored."""
     found = [
         *_too_close(sent, timedelta(milliseconds=limits.delay_ms)),
         *_anchored(sent, HOUR, limits.hourly_max, "hourly"),

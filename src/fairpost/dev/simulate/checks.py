@@ -1,11 +1,8 @@
-"""Checks rules that must hold with every provider.
+"""Checks rules that must hold for every provider. Observations are made from outside, in the database and in the
+servers' records. They do not use the engine's own reports. They are made many times a second, both in a simulation and
+in real time.
 
-They are observed from outside: in the database, and in the servers' records.
-
-Observations are made many times a second, both in a simulation and in real time. They do not use the engine's own
-reports.
-
-The wait of a newcomer: each ready sender may be served once before the newcomer. The newcomer must therefore be served
+A newcomer's wait: each ready sender may be served once before the newcomer. The newcomer must therefore be served
 after as many sends as there are ready senders. Each observation adds the number of sends that the pool could have
 started since the previous one (`_Newcomer`): for each account that may work, the elapsed time divided by the account's
 interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts pause for a
@@ -32,10 +29,10 @@ from fairpost.store.store import Store
 STOCK_S = 0.25  # seconds of work that an account may hold, in addition to the e-mail being sent
 LONG_SEND_S = 2.0  # duration of a send after which nothing may be held
 LONG_PAUSE_S = 1.0  # duration of a pause during which nothing may be held
-GRACE_S = 1.0  # tolerance for things that must happen immediately
-SLACK_S = 0.5  # tolerance beyond a limit, because observations come late
-BLIND_S = 1.0  # maximum time between two observations in real time, so that they can be compared
-SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends, if there is mail of both classes
+GRACE_S = 1.0  # tolerance for events that must happen immediately
+SLACK_S = 0.5  # tolerance beyond a limit, because observations are delayed
+BLIND_S = 1.0  # maximum time between two observations in real time for them to be comparable
+SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if there is mail of both classes
 
 RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 
@@ -44,10 +41,10 @@ class Check(StrEnum):
     STOCK = "stock"  # too much was held
     NEWCOMER = "newcomer"  # served too late
     BLAME = "blame"  # an account paused or stopped because of one e-mail or sender
-    IDLE = "idle"  # an account did not send although it could and mail of its pool was due
-    LOG = "log"  # logged attempts and conversations at the server differ
+    IDLE = "idle"  # an account did not send although it could have and its pool had mail due
+    LOG = "log"  # the logged attempts differ from the conversations at the server
     LIMITS = "limits"  # an account exceeded its limits
-    PLAN = "plan"  # an e-mail was not finished at the end of its retry plan
+    PLAN = "plan"  # an e-mail was unfinished at the end of its retry plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +61,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """An account, and the behaviour of its provider."""
+    """An account and its provider's behaviour."""
 
     account: str
     behaviour: Behaviour
@@ -92,7 +89,7 @@ class _Newcomer:
     arrived_at: datetime
     ready: int = 1  # sends until the newcomer must be served, including its own
     offered: float = 0.0  # sends that the pool could have started since then
-    late_s: float = 0.0  # time for which the newcomer is overdue while the pool could send
+    late_s: float = 0.0  # how long the newcomer has been overdue while the pool could send
 
 
 @dataclass(slots=True)
@@ -137,7 +134,7 @@ class Watch:
     ) -> None:
         """Creates the watch.
 
-        `guilty` are workspaces that a provider refuses. No account has to send for these workspaces.
+        `guilty` are workspaces that a provider refuses. No account is required to send for these workspaces.
 
         `slack_s` is the delay of observations in real time, or None if time stands still during an observation.
         """
@@ -235,7 +232,7 @@ class Watch:
     def _look_at_use(
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
-        """Returns whether the account could work. It cannot work if its limits or a justified pause prevent this."""
+        """Returns whether the account could work. Its limits or a justified pause may prevent this."""
         barrier = availability(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING
@@ -316,7 +313,7 @@ class Watch:
                 self._find(Check.PLAN, row["workspace"], now, 1, f"still {row['state']} at the end")
 
     async def _logged(self) -> Mapping[AccountId, int]:
-        """Returns the logged attempts. E-mails in doubt are logged when they are resolved, so they are added here."""
+        """Returns the logged attempts. E-mails in doubt are not logged until they are resolved, so they are added here."""
         rows = await self._store.fetch(
             """SELECT account_id, count(*) AS n FROM (
                    SELECT account_id FROM fairpost.attempts
@@ -325,7 +322,8 @@ class Watch:
         return {AccountId(row["account_id"]): row["n"] for row in rows}
 
     def _broken_limits(self, limits: Limits, moments: Sequence[datetime]) -> list[str]:
-        """Returns the broken limits. On a real socket, delivery times vary, so pauses are checked ten at a time."""
+        """Returns the limits that were exceeded. On a real socket, delivery times vary, so pauses are checked ten at a
+        time."""
         if self._is_exact:
             return broken_limits(limits, moments)
         ten = Limits(delay_ms=max(0, 10 * limits.delay_ms - round(1000 * self._slack_s)))
@@ -347,7 +345,7 @@ class Watch:
 
 
 def _waits_s(account: Account, now: datetime) -> float:
-    """Returns the time until the account may send, which is infinite if a person must act."""
+    """Returns the time until the account may send, which is infinite if manual action is needed."""
     barrier = availability(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0

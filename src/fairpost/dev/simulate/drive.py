@@ -33,7 +33,7 @@ class Drive:
         *,
         mind: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Creates the driver. `mind` is other work of an engine, done each time before the accounts wait."""
+        """Creates the driver. `mind` is an engine's other work, which is done each time before the accounts wait."""
         self._store = store
         self._mind = mind
         self._clock = clock
@@ -70,7 +70,7 @@ class Drive:
             driven.wakes_at = self._clock.now
 
     def crash(self, account_id: AccountId) -> None:
-        """Makes a worker disappear without notice. Another worker takes over when the lease expires."""
+        """Makes a worker disappear without warning. Another worker takes over when the lease expires."""
         driven = self._accounts[account_id]
         driven.runner, driven.wakes_at = None, self._clock.now + timedelta(seconds=LEASE_S)
 

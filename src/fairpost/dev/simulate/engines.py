@@ -1,7 +1,6 @@
 """A whole engine inside one event loop: the real orchestrator and the real workers, without processes.
 
-Instead of the supervisor that forks processes, there is one that starts tasks. All other parts are the same as in
-`fairpost work`.
+The supervisor starts tasks instead of forking processes. All other parts are the same as in `fairpost work`.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from fairpost.engine.process import MakeTransport, WorkerOptions, WorkerProcess
 from fairpost.model.reason import Log
 from fairpost.store.store import Store
 
-FIRST_PID = 1 << 30  # larger than any real pid, so that no real process is signalled
+FIRST_PID = 1 << 30  # larger than any real PID, so no real process is signalled
 
 _pids = itertools.count(FIRST_PID)
 
@@ -87,7 +86,7 @@ async def engine(
     accounts_per_process: int = 1,
     log: Log = lambda _: None,
 ) -> AsyncIterator[Orchestrator]:
-    """Runs an engine until the `with` block ends, and then finishes current work."""
+    """Runs an engine until the `with` block ends, then finishes the current work."""
     options = WorkerOptions(url="", owner=name, accounts_max=accounts_per_process, poll_only=True)
     tasks = _Tasks(store, options, make_transport)
     orchestrator = Orchestrator(store, options, tasks.orchestrators, processes_max=1000, log=log)

@@ -1,7 +1,5 @@
-"""Three ways to choose the next sender, with one interface: by arrival, by the original plan, and with Fairpost's real
-SQL.
-
-They only accept and release e-mails. Measurements are made elsewhere.
+"""Three ways to choose the next sender, with one interface: by arrival, by the original plan, and with Fairpost's
+actual SQL. They only accept and release e-mails. Measurements are made elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -57,12 +55,9 @@ class Fifo:
 
 
 class WholeShares:
-    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots.
-
-    The same rule applies to the users within a domain.
-
-    Implemented as written: shares are whole numbers, unused shares are lost, and priority only sorts the e-mails of one
-    user, so weights have no effect.
+    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots. The same
+    rule applies to the users within a domain. It is implemented as written: shares are whole numbers, unused shares are
+    lost, and priority only sorts a single user's e-mails, so weights have no effect.
     """
 
     def __init__(self) -> None:
@@ -90,7 +85,7 @@ class WholeShares:
 
 
 def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
-    """Returns the number of `n` slots for each sender. Among equal senders, the first to arrive is served first."""
+    """Returns how many of `n` slots each sender gets. Among equal senders, the first to arrive is served first."""
     ascending = sorted((count, place, name) for place, (name, count) in enumerate(waiting.items()) if count)
     most = max(1, n // len(ascending)) if ascending else 0
     shares, left = [], n
@@ -103,7 +98,7 @@ def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
 
 
 class Fairpost:
-    """The real queue in a real database: `enqueue_many`, and `claim` in batches as in a worker."""
+    """The real queue in a real database: `enqueue_many`, and `claim` in batches, as in a worker."""
 
     def __init__(self, store: Store, lease: Lease, *, content_id: int) -> None:
         self._store = store
@@ -113,7 +108,7 @@ class Fairpost:
 
     @classmethod
     async def open(cls, store: Store, scenario: Scenario, now: datetime) -> Self:
-        """Opens the queue, which needs an empty database. Adds one account without limits, and the senders' weights."""
+        """Opens the queue, which needs an empty database. Adds one account without limits and the senders' weights."""
         account = await store.add_account("simulated", address="simulated@post.test", limits=Limits())
         lease = await store.take_lease(account, owner="simulation", seconds=60.0 * (scenario.minutes + 1), now=now)
         assert lease is not None
@@ -126,8 +121,8 @@ class Fairpost:
     async def put(self, emails: Sequence[Email], now: datetime) -> None:
         """Adds e-mails, one transaction per sender.
 
-        Arrivals are absorbed immediately, as in a claim. Among equal senders, the first to be absorbed is served first,
-        and a seed must always produce the same result.
+        Arrivals are absorbed immediately, as in a claim, because the first of several equal senders to be absorbed is
+        served first, and a seed must always produce the same result.
         """
         for _, of_one in groupby(emails, key=lambda email: email.sender.name):
             lot = list(of_one)

@@ -1,7 +1,6 @@
-"""Runs one scenario with three ways of choosing the next sender, on the same arrivals and slots, and compares them.
-
+"""Runs one scenario with three ways of choosing the next sender, using the same arrivals and slots, and compares them.
 A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
-outside, by the e-mails that arrived and left. They do not use data from the algorithms.
+outside, from the e-mails that arrived and left. They do not use data from the algorithms.
 """
 
 from collections import Counter, defaultdict
@@ -30,10 +29,8 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round.
-
-    `eligible` is the number of e-mails that each sender had waiting when the slots were assigned, without throttled
-    senders.
+    """One round. `eligible` is the number of e-mails that each sender had waiting when the slots were assigned,
+    excluding throttled senders.
     """
 
     eligible: Mapping[Sender, int]
@@ -52,7 +49,7 @@ class GroupFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The figures of one algorithm. None means that the scenario has nothing to measure."""
+    """The figures for one algorithm. None means that the scenario has nothing to measure."""
 
     jain: float | None
     gini: float | None
@@ -92,7 +89,7 @@ class Record:
         ]
 
     def waits_by_sender(self) -> dict[Sender, list[float]]:
-        """Returns the waits, except those of throttled senders, which are intended to wait."""
+        """Returns the waits, except those of throttled senders, which are supposed to wait."""
         throttled = {throttle.sender for throttle in self.scenario.throttles}
         waits: dict[Sender, list[float]] = defaultdict(list)
         for email in self.left:
@@ -104,7 +101,7 @@ class Record:
 async def compare(
     store: Store, scenario: Scenario, *, seed: int, progress: Callable[[], None] = lambda: None
 ) -> dict[str, Record]:
-    """Runs all algorithms. `store` is on an empty database. Calls `progress` after each round of each algorithm."""
+    """Runs all algorithms. `store` must use an empty database. Calls `progress` after each round of each algorithm."""
     arrivals = emails_of(scenario, seed=seed)
     algorithms: tuple[Algorithm, ...] = (Fifo(), WholeShares(), await Fairpost.open(store, scenario, START))
     records: dict[str, Record] = {}
@@ -114,7 +111,7 @@ async def compare(
 
 
 def emails_of(scenario: Scenario, *, seed: int) -> list[list[Email]]:
-    """Returns the e-mails by minute, and decides which of them bounce, once for all algorithms."""
+    """Returns the e-mails by minute and decides, once for all algorithms, which of them bounce."""
     roll = dice(f"bounces {seed}")
     arrivals: list[list[Email]] = [[] for _ in range(scenario.minutes)]
     for arrival in scenario.arrivals:
@@ -197,10 +194,9 @@ def figures(record: Record) -> Figures:
 
 
 def _windows(record: Record) -> Iterator[list[float]]:
-    """Yields the part of its fair share that each sender got, for each window of ten rounds.
-
-    Windows are included only if at least two senders had enough e-mails waiting. This means that their fair share of
-    the window is at least `FAIR_SHARE_MIN` e-mails.
+    """Yields the fraction of its fair share that each sender got in each window of ten rounds. A window is included
+    only if at least two senders had enough e-mails waiting, which means that their fair share of the window is at least
+    `FAIR_SHARE_MIN` e-mails.
     """
     weights = {sender: sender.weight for sender in record.scenario.senders}
     fair = [fair_shares(record.scenario.slots_per_minute, r.eligible, weights) for r in record.rounds]
@@ -217,7 +213,7 @@ def _windows(record: Record) -> Iterator[list[float]]:
 
 
 def _largest_share(record: Record) -> float:
-    """Returns the largest share of a window's slots that one sender got.
+    """Returns the largest share of a window's slots that any sender got.
 
     Rounds are included only if the other senders had enough e-mails waiting for all slots.
     """
@@ -236,7 +232,7 @@ def _largest_share(record: Record) -> float:
 
 
 def _newcomer_rounds(record: Record) -> int | None:
-    """Returns the longest wait of a later sender for its first slot, which is 1 if it was served on arrival."""
+    """Returns a later sender's longest wait for its first slot, which is 1 if it was served on arrival."""
     came: dict[Sender, int] = {}
     for arrival in record.scenario.arrivals:
         came.setdefault(arrival.sender, arrival.minute)

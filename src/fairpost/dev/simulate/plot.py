@@ -1,4 +1,4 @@
-"""Draws the slots that each group of senders got, and the wait of each sender, with a row of panels for each algorithm."""
+"""Draws the slots that each group of senders got and each sender's wait, with a row of panels for each algorithm."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -35,7 +35,7 @@ def draw(records: Mapping[str, Record]) -> str:
     panels = []
     for name, record in records.items():
         panels.append(_shares(f"{TITLES[name]}: share of each minute's slots", record, tints))
-        panels.append(_waits(f"{TITLES[name]}: median wait of each sender", waits[name], tints, longest_s))
+        panels.append(_waits(f"{TITLES[name]}: median wait per sender", waits[name], tints, longest_s))
     return document(panels, title=scenario.name, about=scenario.about, columns=2)
 
 
@@ -52,7 +52,7 @@ def _shares(label: str, record: Record, tints: Mapping[str, Tint]) -> Fragment:
         [Column(minute * MINUTE_S, share) for minute, share in enumerate(shares)],
         length=MINUTE_S,
         parts=[Part(group, tint) for group, tint in tints.items()],
-        x_axis=Axis(unit=Unit.DURATION, label="since the beginning"),
+        x_axis=Axis(unit=Unit.DURATION, label="since the start"),
         y_axis=Axis(unit=Unit.PERCENT, includes=(0, 1)),
         label=label,
         width=WIDTH,
@@ -72,7 +72,7 @@ def _waits(label: str, waits: list[tuple[int, float, str]], tints: Mapping[str, 
             Series(group, [(place, wait_s) for place, wait_s, of in waits if of == group], Kind.DOTS, tint)
             for group, tint in tints.items()
         ],
-        x_axis=Axis(unit=Unit.COUNT, label="senders, by their wait", includes=(0,)),
+        x_axis=Axis(unit=Unit.COUNT, label="senders, ordered by wait", includes=(0,)),
         y_axis=Axis(unit=Unit.DURATION, includes=(0, longest_s)),
         label=label,
         width=WIDTH,

@@ -1,7 +1,6 @@
-"""Runs whole engines against every provider of the zoo, on a simulated clock, and checks the rules in `checks.py`.
-
-A case is a provider, a form of account, and the senders that share the pool. Not every combination is covered. Each
-behaviour is combined with each form of account at least once, and problems that occurred together are combined.
+"""Runs whole engines against every provider in the zoo, on a simulated clock, and checks the rules in `checks.py`. A
+case is a provider, a form of account, and the senders that share the pool. Not every combination is covered. Each
+behaviour is combined with each form of account at least once. Problems that have occurred together are also combined.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ LOOK_S = 0.25
 LOOK_S_LONG = 2.0  # in cases that last for hours
 LONG_S = 300.0
 ARRIVE_S = 26.0  # in a shorter case, all e-mails arrive sooner
-NOTIFIED_MAX = 10  # larger arrivals send no notification, and are found by polling every second
+NOTIFIED_MAX = 10  # larger arrivals send no notification; they are found by polling every second
 POOL = "zoo"
 BESIDE = "healthy"
 
@@ -153,10 +152,10 @@ class Result:
     worst_wait_s: float | None  # longest wait of a newcomer
     idle_share: float  # share of the time in which accounts could have worked
     conversations: int
-    doubts: int  # e-mails left for a person to resolve
-    stopped: int  # accounts left for a person to resume
+    doubts: int  # e-mails left to be resolved manually
+    stopped: int  # accounts left to be resumed manually
     violations: tuple[Violation, ...]
-    log: tuple[str, ...]  # log lines of the engines
+    log: tuple[str, ...]  # the engines' log lines
 
 
 def as_facts(result: Result) -> dict[str, Any]:
@@ -329,10 +328,7 @@ async def _arrive(store: Store, case: Case, watch: Watch, engines: Sequence[Orch
 
 
 def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], ClosableTransport]:
-    """Returns a factory of transports.
-
-    A provider exists longer than the workers that connect to it, and keeps its state.
-    """
+    """Returns a transport factory. A provider outlives the workers that connect to it and keeps its state."""
     watched = {each.account: each.behaviour for each in case.accounts}
     minds = {
         name: behaviour.smtp(chance.dice(f"{seed} {case.name} {name}"))
@@ -355,7 +351,7 @@ def emulator(behaviour: Behaviour, user: str) -> GmailEmulator:
     return GmailEmulator(
         [user],
         faults=behaviour.faults(),
-        latency_s=TAKES_S / 3,  # a message is drafted, sent, and read back
+        latency_s=TAKES_S / 3,  # a message is drafted, sent and read back
         units_per_minute=1_000_000,
         messages_per_day=1_000_000,
     )

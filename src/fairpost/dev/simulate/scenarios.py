@@ -1,7 +1,7 @@
 """The scenarios of `fairpost simulate fairness` as data: the e-mails of each sender, minute by minute.
 
-The senders of one scenario are siblings in the flow tree (workspaces, or the users of one domain), so that each fair
-share follows from the weight alone. How the e-mails are released is implemented elsewhere.
+The senders in a scenario are siblings in the flow tree (workspaces, or the users of one domain), so each sender's fair
+share depends only on its weight. Releasing the e-mails is implemented elsewhere.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SPREAD_OVER = 20  # domains
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A sender. `is_small` means that a large sender must not make its waits longer."""
+    """A sender. `is_small` means that large senders must not make this sender's waits longer."""
 
     name: str
     group: str
@@ -41,7 +41,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A throttle. From this minute on, nothing is sent for the sender."""
+    """A throttle. From this minute on, nothing is sent for this sender."""
 
     minute: int
     sender: Sender
@@ -69,16 +69,15 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class _Dice:
-    """Seeded dice. `scale` multiplies every amount, including the slots; senders and minutes stay the same.
-
-    A scale below one is only for a quick look: each sender has at least one e-mail.
+    """Seeded dice. `scale` multiplies every amount, including the slots; senders and minutes stay the same. A scale
+    below 1 is suitable only for a quick look, because each sender still has at least one e-mail.
     """
 
     roll: Dice
     scale: float
 
     def whole(self, low: int, high: int) -> int:
-        """Returns a number from low to high, inclusive."""
+        """Returns a number between low and high, inclusive."""
         return low + int(self.roll() * (high - low + 1))
 
     def times(self, n: int) -> int:
@@ -112,7 +111,7 @@ def _whale(d: _Dice) -> Scenario:
     late = _workspace("late", "newcomer", is_small=True)
     return Scenario(
         name="whale",
-        about="one sender with a large backlog, a minute later fifty senders with ten e-mails each, and then one sender with a single e-mail",
+        about="one sender with a large backlog; a minute later, fifty senders with ten e-mails each; then one sender with a single e-mail",
         minutes=180,
         slots_per_minute=d.times(60),
         arrivals=d.in_order(
@@ -133,7 +132,7 @@ def _thousand_small(d: _Dice) -> Scenario:
     late = [_workspace(f"late{n}", "newcomer", is_small=True) for n in range(5)]
     return Scenario(
         name="thousand-small",
-        about=f"a thousand senders with a few e-mails each, and three large ones, one of them spread over {SPREAD_OVER} domains",
+        about=f"a thousand senders with a few e-mails each and three large ones, one of which is spread over {SPREAD_OVER} domains",
         minutes=30,
         slots_per_minute=d.times(600),
         arrivals=d.in_order(
@@ -183,7 +182,7 @@ def _tiers(d: _Dice) -> Scenario:
     occasional = [user(f"occasional{n}", "occasional", is_small=True) for n in range(6)]
     return Scenario(
         name="tiers",
-        about="users of one domain with the weights 2, 1, 0.5 and 0.1, two of each, all with more e-mails than slots; six others occasionally send one e-mail",
+        about="users of one domain with weights of 2, 1, 0.5 and 0.1, two users of each, all with more e-mails than slots; six others occasionally send a single e-mail",
         minutes=30,
         slots_per_minute=d.times(72),
         arrivals=d.in_order(

@@ -1,6 +1,5 @@
-"""The senders of `fairpost simulate abuse`: honest ones and abusers, drawn with seeded dice, and labelled.
-
-Senders behave as they do in practice, not in the way that the rules detect best. The rules are implemented elsewhere.
+"""The senders of `fairpost simulate abuse`: honest ones and abusers, generated with seeded dice and labelled. Senders
+behave as they do in practice, not in the way that the rules detect best. The rules are implemented elsewhere.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from enum import StrEnum
 from fairpost.system.chance import Dice, dice
 
 START = datetime(2030, 1, 7, tzinfo=UTC)  # a Monday
-HISTORY = timedelta(days=28)  # in this time, senders are not scored; it determines the usual volume
+HISTORY = timedelta(days=28)  # senders are not scored during this period, which establishes their usual volume
 ORIGIN = START - HISTORY
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 SATURDAY = 5
@@ -32,7 +31,7 @@ class Kind(StrEnum):
         return self in (Kind.BLASTER, Kind.ALL_AT_ONCE, Kind.HIJACKED, Kind.SLOW)
 
 
-# One sender in four is an abuser. This is far more than in reality, but fewer abusers would be too few for conclusions.
+# One sender in four is an abuser. This is far more than in reality, but fewer would be too few to draw conclusions.
 MIX = (
     *(Kind.STEADY, Kind.BLASTER, Kind.NEWSLETTER, Kind.STEADY, Kind.NEWCOMER),
     *(Kind.STEADY, Kind.HIJACKED, Kind.NEWSLETTER, Kind.STEADY, Kind.OLD_LIST),
@@ -44,7 +43,7 @@ MIX = (
 @dataclass(frozen=True, slots=True)
 class Batch:
     due: datetime
-    at: datetime  # when the e-mails are sent, unless they are held
+    at: datetime  # when the e-mails are sent if they are not held
     emails: int
     bounced: int
     rejected: int
@@ -61,7 +60,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """The quality of a list: the share of its e-mails that bounce, and the share that is rejected."""
+    """The quality of a list: the shares of its e-mails that bounce and that are rejected."""
 
     bounced: float
     rejected: float
@@ -82,7 +81,7 @@ def _steady(roll: Dice, days: int) -> Sender:
 
 
 def _newsletter(roll: Dice, days: int) -> Sender:
-    """Returns a sender with few e-mails on most days, and once a week some hundreds or thousands within two hours."""
+    """Returns a sender that sends few e-mails on most days and, once a week, hundreds or thousands within two hours."""
     usual, letters, weekday = _between(roll, 5, 30), round(300 * 10 ** roll()), int(roll() * 5)
     answers = _Answers(_between(roll, 0.01, 0.05), _between(roll, 0, 0.015))
     batches = list(_everyday(roll, usual, answers, days))
@@ -93,7 +92,7 @@ def _newsletter(roll: Dice, days: int) -> Sender:
 
 
 def _newcomer(roll: Dice, days: int) -> Sender:
-    """Returns a sender that starts with a few e-mails a day. Each day adds half of the first day's number."""
+    """Returns a sender that starts with a few e-mails a day. Each day adds half of the first day's volume."""
     created_at = START + _between(roll, 0, 0.5) * days * DAY
     first = _between(roll, 10, 40)
     answers = _Answers(_between(roll, 0.01, 0.06), _between(roll, 0, 0.015))
@@ -105,7 +104,7 @@ def _newcomer(roll: Dice, days: int) -> Sender:
 
 
 def _old_list(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender that once writes to all addresses it ever had. 7 to 12 % of these no longer exist."""
+    """Returns a steady sender that one day writes to every address it has ever had. 7 to 12 % of these no longer exist."""
     usual, answers = _between(roll, 10, 40), _good_answers(roll)
     old = _Answers(_between(roll, 0.07, 0.12), _between(roll, 0.005, 0.02))
     burst = _spread(roll, _some_time(roll, days), round(usual * _between(roll, 20, 40)), 3 * HOUR, old, size=50)
@@ -120,14 +119,14 @@ def _blaster(roll: Dice, days: int) -> Sender:
 
 
 def _all_at_once(roll: Dice, days: int) -> Sender:
-    """Returns the same sender, but all e-mails are queued at once, and then sent at the same pace."""
+    """Returns the same sender, but with all e-mails queued at once and then sent at the same pace."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at, due=begins_at),)
     return Sender(Kind.ALL_AT_ONCE, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)
 
 
 def _hijacked(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender whose password was stolen: fifty days of mail within some hours."""
+    """Returns a steady sender whose password was stolen: fifty days' worth of mail within a few hours."""
     usual, answers = _between(roll, 20, 100), _good_answers(roll)
     bad = _Answers(_between(roll, 0.04, 0.2), _between(roll, 0.08, 0.25))
     begins_at = _some_time(roll, days)
@@ -137,7 +136,7 @@ def _hijacked(roll: Dice, days: int) -> Sender:
 
 
 def _slow(roll: Dice, days: int) -> Sender:
-    """Returns an abuser that knows the rules and stays just below each limit every day, from a new account."""
+    """Returns an abuser with a new account that knows the rules and stays just below each limit every day."""
     created_at = START + _between(roll, 0, 0.5) * days * DAY
     answers = _Answers(_between(roll, 0.06, 0.095), _between(roll, 0.03, 0.045))
     batches: list[Batch] = []
@@ -169,7 +168,7 @@ def _blast(roll: Dice, begins_at: datetime, *, due: datetime | None = None) -> I
 
 
 def _everyday(roll: Dice, usual: float, answers: _Answers, days: int) -> Iterator[Batch]:
-    """Yields batches on working days, in working hours, beginning long before the start."""
+    """Yields batches during working hours on working days, beginning long before the start."""
     for day in _days(days):
         if day.weekday() < SATURDAY:
             yield from _spread(roll, day + 8 * HOUR, round(usual * _between(roll, 0.6, 1.4)), 10 * HOUR, answers)
@@ -189,7 +188,7 @@ def _spread(
     size: int = 10,
     due: datetime | None = None,
 ) -> Iterator[Batch]:
-    """Yields batches evenly, with some randomness. With `due`, all batches are queued at this time."""
+    """Yields evenly spaced batches, with some randomness. With `due`, all batches are queued at that time."""
     batches = -(-emails // size)
     for number in range(batches):
         at = start + over * ((number + roll()) / batches)
@@ -201,7 +200,7 @@ def _spread(
 
 
 def _some_time(roll: Dice, days: int) -> datetime:
-    """Returns a time that is not near the end, because abuse near the end could no longer be detected."""
+    """Returns a time that is not near the end, because there would not be enough time left to detect the abuse."""
     return START + _between(roll, 0.1, 0.7) * days * DAY
 
 

@@ -49,7 +49,7 @@ DENIED = "the lease ran out before the message was complete"
 @dataclass(frozen=True, slots=True)
 class _Lost:
     error: str
-    is_silent: bool  # the connection is open, but there was no answer in time
+    is_silent: bool  # the connection is open, but no answer arrived in time
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Connection:
 
 
 class SimulatedSmtp:
-    """One account's transport to one provider, which behaves like `SmtpTransport`."""
+    """One account's transport to one provider. It behaves like `SmtpTransport`."""
 
     def __init__(self, decide: Decide, visits: Visits) -> None:
         self._decide = decide
@@ -98,7 +98,7 @@ class SimulatedSmtp:
     async def _carry(
         self, connection: _Connection, account: Account, email: Outgoing, permission: Permission, left_at: datetime
     ) -> tuple[Report, bool]:
-        """Returns the report, and whether the server had closed the connection before it received the message."""
+        """Returns the report and whether the server had closed the connection before it received the message."""
         heard = Heard(step=Met.MAIL, now=clock.now(), sender=sender_of(account, email).address)
         heard = replace(heard, messages=connection.messages)
         connection.messages += 1
@@ -146,7 +146,8 @@ class SimulatedSmtp:
         return Report(reached=Reached.REPLIED, step=step, reply=reply, recipients=replies)
 
     async def _meet(self, heard: Heard) -> Reply | _Lost | None:
-        """Waits for the provider's response time. Returns the provider's reaction if it is not the usual answer."""
+        """Waits for the duration of the provider's response time. Returns the provider's reaction if it is not the
+        usual answer."""
         waits_s = PATIENCE[STEPS[heard.step]]
         for action in self._decide(heard):
             match action:

@@ -2,8 +2,8 @@
 
 It runs hours in seconds, with the engine's own code.
 
-While the database works, real time passes and the loop's time stands still. All other work in the loop must be in this
-process. Any other wait for the outside world would take forever, or no time.
+While the database works, real time passes and the loop's time stands still. All other work in the loop must take place
+in this process. Any other wait for the outside world would take forever or no time at all.
 """
 
 import asyncio
@@ -26,17 +26,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST = timedelta(microseconds=1)
-STATEMENT_S = 0.001  # virtual duration of a statement; with zero, no task would ever overtake another
-ROUNDS_MAX = 200  # maximum rounds of the loop at one moment; after that, each round takes virtual time
+STATEMENT_S = 0.001  # virtual duration of a statement; if it were zero, no task would ever overtake another
+ROUNDS_MAX = 200  # maximum number of loop rounds at one moment; after that, each round takes virtual time
 ROUNDS_TAKE = timedelta(milliseconds=1)
 REAL_S_MAX = 1.0  # interval for checking whether the database has answered
 
 
 class CountedConnections(Connections):
-    """A pool of one connection, so that the same seed produces the same order.
-
-    The pool counts its current uses.
-    """
+    """A pool with a single connection, so the same seed produces the same order. The pool counts its current uses."""
 
     in_use = 0
 
@@ -111,7 +108,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._manual.now.timestamp()
 
     def waits_for(self, is_busy: Callable[[], bool]) -> None:
-        """Lets real time pass, but no virtual time, while the condition is true."""
+        """Lets real time, but not virtual time, pass while the condition is true."""
         self._virtual.is_busy = is_busy
 
     def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
@@ -120,7 +117,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 @asynccontextmanager
 async def virtual_store(url: str) -> "AsyncIterator[Store]":
-    """Yields a store. Its work takes almost none of the loop's time."""
+    """Yields a store whose work takes almost none of the loop's time."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     connections = await CountedConnections.open(url, most=1)

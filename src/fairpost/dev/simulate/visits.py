@@ -1,6 +1,5 @@
-"""Records the connections that providers received: the time, the account and the sender.
-
-The servers record these, not the engine.
+"""Records the connections that providers received: the time, the account and the sender. They are recorded by the
+servers, not by the engine.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,16 +14,15 @@ from fairpost.system import clock
 
 @dataclass(slots=True, kw_only=True)
 class Visit:
-    """A conversation in which the server received an e-mail.
-
-    `was_cut` means that the client left in the middle of it.
+    """A conversation in which the server received an e-mail. `was_cut` means that the client disconnected in the middle
+    of it.
     """
 
     account: str
     workspace: str
     recipient: str = ""
     began_at: datetime
-    left_at: datetime | None = None  # when the client started to connect, if known
+    left_at: datetime | None = None  # when the client began to connect, if known
     was_cut: bool = False
 
 

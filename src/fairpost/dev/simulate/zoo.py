@@ -1,4 +1,4 @@
-"""Providers as met in practice. Each is described once, and behaves the same on a socket and in a simulation.
+"""Providers as encountered in practice. Each is described once and behaves the same on a socket and in a simulation.
 
 An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`); a Gmail API provider is a
 list of the emulator's faults. This module does not describe how the engine reacts.
@@ -30,16 +30,16 @@ RANDOM_SHARE = 0.05
 DOWN = (
     timedelta(seconds=30),
     timedelta(minutes=60, seconds=30),
-)  # start and end of the outage, since the first request
+)  # start and end of the outage, relative to the first request
 
 
 class Matter(StrEnum):
     """The scope of a provider's problem. E-mails outside this scope must be sent as if there were no problem."""
 
-    NEITHER = "neither"  # none, because the provider accepts all mail, even if slowly
+    NEITHER = "neither"  # no problem: the provider accepts all mail, even if slowly
     MESSAGE = "message"  # one recipient, one e-mail
     SENDER = "sender"  # one of the senders that share the account
-    ACCOUNT = "account"  # the account may pause, or wait for a person
+    ACCOUNT = "account"  # the account may pause or wait for manual action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Behaviour:
     smtp: Callable[[Dice], Decide] | None = None
     gmail: tuple[Mapping[str, Any], ...] | None = None
     takes_s: float = TAKES_S  # duration of an e-mail without problems
-    is_closing: bool = False  # no mail is accepted, or only for a short time, so the capacity is unreliable
+    is_closing: bool = False  # mail is accepted only for a short time or not at all, so the capacity is unreliable
 
     @property
     def is_gmail(self) -> bool:
@@ -152,7 +152,7 @@ def _refusing_at_random(roll: Dice) -> Decide:
 
 
 def _down(_: Dice) -> Decide:
-    """Accepts mail for half a minute, and then accepts no connection for an hour."""
+    """Accepts mail for half a minute, then accepts no connections for an hour."""
     asked: list[datetime] = []
 
     def decide(heard: Heard) -> Sequence[Action]:
@@ -237,12 +237,12 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="closes-after-20",
-            about=f"421 after {MESSAGES_PER_CONNECTION} messages of a connection",
+            about=f"421 after {MESSAGES_PER_CONNECTION} messages on a connection",
             smtp=_always(_closing_after_some),
         ),
         Behaviour(
             name="30-per-minute",
-            about=f"450 4.7.28 beyond {PER_MINUTE} messages in a minute",
+            about=f"450 4.7.28 beyond {PER_MINUTE} messages per minute",
             smtp=_some_per_minute,
             matter=_A,
         ),
@@ -260,7 +260,7 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="down",
-            about="accepts mail for half a minute, and is then unavailable for an hour",
+            about="accepts mail for half a minute, then is unavailable for an hour",
             smtp=_down,
             matter=_A,
             is_closing=True,
@@ -268,13 +268,13 @@ ZOO: dict[str, Behaviour] = {
         _gmail("gmail", "the Gmail API, without problems"),
         _gmail(
             "gmail-429",
-            "429 rateLimitExceeded to the 20th message and the two after it",
+            "429 rateLimitExceeded for the 20th message and the two after it",
             {"route": "drafts.send", "action": "error", "status": 429, "nth": [20, 21, 22]},
             matter=_A,
         ),
         _gmail(
             "gmail-403",
-            "403 userRateLimitExceeded to the 20th message, with the time to retry",
+            "403 userRateLimitExceeded for the 20th message, with the time to retry",
             {"route": "drafts.send", "action": "error", "reason": "userRateLimitExceeded", "nth": 20}
             | {"retry_after_s": 20},
             matter=_A,

@@ -1,6 +1,5 @@
-"""E-mails over time, in a readable number of buckets: hours, parts of a day, days, weeks, or four weeks.
-
-Times are local times, but are represented as UTC.
+"""E-mails over time, in a readable number of buckets: hours, parts of a day, days, weeks, or four-week periods. Times
+are local but are represented as UTC.
 """
 
 from collections import Counter

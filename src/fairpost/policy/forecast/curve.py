@@ -15,20 +15,19 @@ Curve = tuple[tuple[datetime, int], ...]
 def curve_of(found: Forecast, *, points_max: int = POINTS_MAX) -> Curve:
     """Return the curve from zero to all e-mails.
 
-    Each point is on the line through the hours. If there are too many points, some are left out, but never the last
-    one.
+    Each point is on the line through the hours. If there are too many points, some are omitted, but never the last one.
     """
     return _thinned(_through_hours(found.per_hour, found.starts_at, found.ends_at), points_max)
 
 
 def curve_of_hours(per_hour: Sequence[tuple[datetime, int]], ends_at: datetime) -> Curve:
-    """Return the curve of a forecast, if only its hours were stored."""
+    """Return the curve of a forecast for which only the hours were stored."""
     starts_at = per_hour[0][0] if per_hour else ends_at
     return _thinned(_through_hours(per_hour, starts_at, ends_at), POINTS_MAX)
 
 
 def expected_by(curve: Curve, moment: datetime) -> int:
-    """Return the number expected by this moment, interpolated linearly."""
+    """Return the number of e-mails expected by this moment, using linear interpolation."""
     place = bisect_right(curve, moment, key=lambda point: point[0])
     if place == 0:
         return 0

@@ -65,7 +65,7 @@ class Forecast:
     per_day: tuple[tuple[date, int], ...]  # by local day; only days with e-mails
     bottleneck: Bottleneck
     why: str  # the bottleneck as a sentence
-    waited_s: Mapping[Bottleneck, float]  # wait before e-mails that were sent, summed over all accounts; longest first
+    waited_s: Mapping[Bottleneck, float]  # waits before e-mails that were sent, summed over all accounts, longest first
 
 
 class SendCounts:

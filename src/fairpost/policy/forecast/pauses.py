@@ -9,7 +9,7 @@ from fairpost.policy.limits import widened
 
 
 def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> tuple[timedelta, Bottleneck]:
-    """Return the time from one start to the next in whole milliseconds, and what determines it.
+    """Return the time from one start to the next, in whole milliseconds, together with what determines it.
 
     A send must end before the next one begins.
     """
@@ -23,7 +23,7 @@ def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> t
 
 
 def _mean_at_least(least_ms: float, limits: Limits) -> float:
-    """Return the mean pause if pauses are drawn uniformly between the shortest and the longest, and raised to at least
+    """Return the mean pause if pauses are drawn uniformly between the shortest and the longest, then raised to at least
     `least_ms`.
     """
     low, high = float(limits.delay_ms), float(max(limits.delay_ms, limits.gap_max_ms or 0))

@@ -21,7 +21,7 @@ class NoForecast(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """E-mails that are or will be due, and that must be sent through this account."""
+    """E-mails that are or will be due and must be sent through this account."""
 
     account: str
     step: int  # 1 is the first
@@ -61,7 +61,7 @@ class Sender:
 
 
 def require_possible(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> None:
-    """Raise NoForecast with advice on what to do if the plan cannot finish."""
+    """Raise NoForecast, with advice, if the plan cannot finish."""
     _require_valid(plan, now)
     _require_able(plan, senders)
 

@@ -1,4 +1,4 @@
-"""Many moments as one value: their number and a constant interval. A million e-mails are about ten thousand runs."""
+"""Many moments as one value: their number and a constant interval. A million e-mails fit into about ten thousand runs."""
 
 from collections.abc import Iterable, MutableSequence, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Changes that would finish a campaign sooner. Each is forecast separately; small gains are left out."""
+"""Changes that would let a campaign finish sooner. Each is forecast separately; small gains are omitted."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,8 +1,8 @@
 """A campaign's timeline: all accounts advance together, from opening to opening.
 
 Each account first sends as if it were alone. If all of them together exceed the day's quota or the pool, the timeline
-finds the moment at which the quota or the pool ran out, and the accounts send again from the start of the opening up to
-that moment.
+finds the moment at which the quota or the pool ran out. The accounts then send again from the start of the opening up
+to that moment.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +19,8 @@ from fairpost.policy.limits import begins_within
 def forecast(
     plan: Plan, senders: Sequence[Sender], *, now: datetime, is_late: Callable[[], bool] = lambda: False
 ) -> Forecast:
-    """Forecast when a campaign finishes, by account and by hour. Raises NoForecast if it never does.
-
-    `is_late` is called for each day; if it returns True, NoForecast is raised as well.
+    """Forecast when a campaign finishes, by account and by hour. Raise NoForecast if it never does. `is_late` is called
+    for each day; if it returns True, NoForecast is raised as well.
     """
     now = now.astimezone(UTC)
     require_possible(plan, senders, now=now)
@@ -41,7 +40,7 @@ class _Timeline:
         self._openings = Openings(plan, now=now)
         self._pool = plan.recipients
         self._emails = plan.emails
-        self._reached = now  # time does not go back
+        self._reached = now  # time does not run backwards
         self._horizon = max(now, plan.starts_at or now).astimezone(UTC) + timedelta(days=HORIZON_DAYS)
 
     def goes_on(self) -> bool:

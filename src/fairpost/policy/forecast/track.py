@@ -29,7 +29,7 @@ REASONS = {
 OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bottleneck.RAMP_UP})
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
 EXACT_MAX = 100_000  # up to this many e-mails are ordered one by one
-BURSTS_MAX = 10_000  # for accounts with more e-mails, bursts within a minute are evened out
+BURSTS_MAX = 10_000  # for accounts with more e-mails, bursts within a minute are smoothed out
 TOGETHER = 10  # above that, this many of one kind may be sent before others that were due first
 
 Sends = dict[int, list[Run]]  # by step
@@ -48,7 +48,7 @@ class Track:
     queues: list[deque[Run]]  # due times: per step, one queue that grows and one for the e-mails given at the start
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
     _waits: dict[Bottleneck, timedelta] = field(default_factory=dict)  # since the last send
-    _free: int = 0  # how many its limits allow from `at` on; 0: unknown
+    _free: int = 0  # how many e-mails its limits allow from `at` on; 0: unknown
 
     def copy(self) -> "Track":
         other = copy(self)
@@ -57,7 +57,7 @@ class Track:
         return other
 
     def go_on(self, *, has_pool: bool) -> int:
-        """Advance to the first moment at which the account's limits let it send something. Returns how many e-mails it
+        """Advance to the first moment at which the account's limits let it send something. Return how many e-mails it
         may send then, or 0 if there is nothing to send.
         """
         if not has_pool:
@@ -83,7 +83,7 @@ class Track:
             self._wait(until, used_up or reason)
 
     def send(self, *, until: datetime, pool: int, most: int) -> Sends:
-        """Send as much as possible before `until`: e-mails that are due, and otherwise e-mails from the pool."""
+        """Send as much as possible before `until`: e-mails that are due, or else e-mails from the pool."""
         sends: Sends = {}
         while most > 0 and (n := self.go_on(has_pool=pool > 0)) and self.at < until:
             interval, end = (self.pause, until) if pool else self._pace(until)
@@ -104,8 +104,8 @@ class Track:
         return room(self.limits, self.usage, now=self.at, interval=interval)
 
     def _pace(self, until: datetime) -> tuple[timedelta, datetime]:
-        """Return the account's own pace, or the pace at which e-mails become due if there is nothing else, and when
-        that pace ends.
+        """Return the account's own pace, or the pace at which e-mails become due if there is nothing else to send, and
+        when that pace ends.
         """
         index, others_due = self._heads()
         head = self.queues[index][0]
@@ -116,7 +116,7 @@ class Track:
     def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
         """Fill each slot with the e-mail that has been due longest, or with one from the pool.
 
-        Returns how many slots were filled, and how many of them from the pool.
+        Return how many slots were filled, and how many of those were filled from the pool.
         """
         left, pooled = slots, 0
         while left.size:
@@ -138,7 +138,7 @@ class Track:
         return slots.size - left.size, pooled
 
     def _heads(self) -> tuple[int, datetime]:
-        """Return the queue whose first e-mail is due earliest, and when the earliest e-mail in the other queues is due."""
+        """Return the queue whose first e-mail is due earliest and when the earliest e-mail in the other queues is due."""
         first, due, others_due = 0, FAR, FAR
         for index, queue in enumerate(self.queues):
             if queue:
@@ -225,7 +225,7 @@ def _step(index: int) -> int:
 
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
-    """Return how many of these are sent in a row: each is due at its slot, and none of the others is due before it."""
+    """Return how many of these are sent in a row: each is due at its slot, and no other is due before it."""
     n = min(head.size, slots.size)
     if head.interval > slots.interval:
         n = min(n, (slots.start - head.start) // (head.interval - slots.interval) + 1)

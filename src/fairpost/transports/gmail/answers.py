@@ -28,7 +28,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """A message in the mailbox, with the headers that were asked for."""
+    """A message in the mailbox, with the requested headers."""
 
     id: str
     thread_id: str | None
@@ -50,8 +50,8 @@ class RawMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a list of messages. `history_id` is the mailbox's current state if the list contains the changes since
-    a position.
+    """A page of a list of messages. If the list contains the changes since a position, `history_id` is the mailbox's
+    current state.
     """
 
     ids: tuple[str, ...]
@@ -77,9 +77,8 @@ class Refusal:
 
     @property
     def is_settled(self) -> bool:
-        """Whether Google itself refused the request, which therefore has no effect, now or later.
-
-        A 404 proves nothing about earlier requests.
+        """Whether Google itself refused the request, which therefore has no effect now and will have none later. A 404
+        proves nothing about earlier requests.
         """
         return self.is_googles and 400 <= self.status < 500 and self.status not in (404, 408, 409)
 
@@ -221,7 +220,7 @@ def aliases_of(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def plain(value: object) -> str:
-    """Converts the text to one line, without characters that a database or terminal cannot process."""
+    """Converts the text to one line and removes characters that a database or terminal cannot process."""
     if not isinstance(value, str):
         return ""
     return "".join([char if char.isprintable() else " " for char in value[:TEXT_CHARS_MAX]]).strip()
@@ -237,14 +236,15 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _in_words(answered: Answered) -> str:
-    """Returns the error message, or the page title: servers that answer with HTML usually give the reason there."""
+    """Returns the error message, or the page title, because servers that answer with HTML usually give the reason
+    there."""
     page = answered.body[:20_000].decode("utf-8", "replace")
     title = re.search(r"<title[^>]*>([^<]{1,200})", page, re.I)
     return plain(title[1]) if title and plain(title[1]) else "the response is not in Google's format"
 
 
 def _retry_at(headers: Mapping[str, str], message: str, *, now: datetime) -> datetime | None:
-    """Returns the later of the times given in the header and the message."""
+    """Returns the later of the times given in the header and in the message."""
     found = [_by_header(headers.get("retry-after", ""), now=now), _by_message(message)]
     moments = [min(moment, now + RETRY_MAX) for moment in found if moment is not None and moment > now]
     return max(moments, default=None)
@@ -292,7 +292,7 @@ def _text(value: object) -> str | None:
 
 
 def _moment(value: object) -> datetime | None:
-    """Parses a time from milliseconds as text."""
+    """Parses a time given in milliseconds as text."""
     known = _text(value)
     is_number = known is not None and re.fullmatch(r"[0-9]{1,14}", known, re.ASCII)
     return datetime.fromtimestamp(int(known or 0) / 1_000, UTC) if is_number else None

@@ -1,7 +1,7 @@
 """A thin client for the Gmail API: one HTTP connection, one call at a time, every outcome a value.
 
 Only a 401 is retried: it proves that the request had no effect, and a new token may help. If a request goes unanswered,
-callers must find out what effect it had.
+callers must find out whether it took effect.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from fairpost.transports.oauth.tokens import AccessToken, TokenSource
 
 JSON_BYTES_MAX = 3_500_000  # maximum for a message inside JSON: base64 adds a third, and Google accepts 5 MB
 MESSAGE_BYTES_MAX = 36_700_160  # Google's maximum for an upload
-ANSWER_BYTES_MAX = 8_388_608  # ample: a thread of a hundred messages is smaller than 1 MB
+ANSWER_BYTES_MAX = 8_388_608  # ample: a thread with a hundred messages is smaller than 1 MB
 CHUNK_BYTES = 65_536
 JSON_TYPE = "application/json; charset=UTF-8"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -93,7 +93,7 @@ class GmailClient:
         return await self._write_draft("PUT", f"/gmail/v1/users/me/drafts/{_quoted(id_)}", raw, thread_id)
 
     async def send_draft(self, id_: str, *, permission: Permission) -> Mail | Failure:
-        """Sends a draft. Calls `permission` when everything is ready, right before completing the request."""
+        """Sends a draft. Calls `permission` once everything is ready, right before completing the request."""
         path = "/gmail/v1/users/me/drafts/send"
         answer = await self._call("POST", path, content=_json({"id": id_}), permission=permission)
         return mail_of(answer) if isinstance(answer, dict) else answer
@@ -120,7 +120,7 @@ class GmailClient:
         return raw_of(answer) if isinstance(answer, dict) else answer
 
     async def added_since(self, history_id: str, *, page_token: str | None = None) -> Page | Failure:
-        """Returns a page of the messages that were added after this position.
+        """Returns a page of messages added after this position.
 
         A 404 means that the position is too old.
         """
@@ -244,7 +244,7 @@ class GmailClient:
 def client_of(
     settings: GmailSettings, secret: str | None, *, name: str, address: str, timeouts: Timeouts | None = None
 ) -> GmailClient:
-    """Builds the client of an account with this name and address. `secret` is already opened. Raises VaultError."""
+    """Builds the client for an account with this name and address. `secret` has already been opened. Raises VaultError."""
     if secret is None:
         raise VaultError(
             f'Account "{name}" has no key for the Gmail API.',
@@ -259,8 +259,8 @@ class Stopped(Exception):
 
 
 class Body:
-    """A request's content, which is passed to the connection in chunks. The permission is checked right before the last
-    chunk, no matter how long connecting took. Also records whether the last chunk was sent.
+    """A request's content, which is passed to the connection in chunks. Permission is checked right before the last
+    chunk, no matter how long it took to connect. Also records whether the last chunk was sent.
     """
 
     def __init__(self, content: bytes, permission: Permission | None) -> None:
@@ -285,12 +285,12 @@ async def _read(response: httpx2.Response) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > ANSWER_BYTES_MAX:
-            raise httpx2.ReadError(f"the response has more than {ANSWER_BYTES_MAX} bytes")
+            raise httpx2.ReadError(f"the response is larger than {ANSWER_BYTES_MAX} bytes")
     return b"".join(pieces)
 
 
 def _related(metadata: Mapping[str, Any], raw: bytes) -> tuple[bytes, str]:
-    """Combines metadata and message in one request (RFC 2387), and returns it with its content type."""
+    """Combines metadata and message into one request (RFC 2387) and returns it with its content type."""
     seam = token_hex(16).encode("ascii")
     content = b"--%b\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n%b\r\n" % (seam, _json(metadata))
     content += b"--%b\r\nContent-Type: message/rfc822\r\n\r\n%b\r\n--%b--\r\n" % (seam, raw, seam)
@@ -310,7 +310,7 @@ def _quoted(text: str) -> str:
 
 
 def _in_words(error: Exception) -> str:
-    """Describes the connection error. The text of an httpx timeout is only its name."""
+    """Describes the connection error. The text of an httpx timeout contains only its name."""
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return "connection timed out"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):

@@ -31,7 +31,7 @@ CHOICES = (
     Choice(
         name="gmail-api",
         title="Gmail API",
-        about="For Google mailboxes. If a connection is lost, Fairpost can ask Google whether an e-mail was sent, so that no e-mail is sent twice.",
+        about="For Google mailboxes. If a connection is lost, Fairpost can ask Google whether an e-mail was sent, so no e-mail is sent twice.",
         presets=("workspace", "gmail-api"),
         sign_ins=(
             SignIn(

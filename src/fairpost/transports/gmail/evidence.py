@@ -13,13 +13,13 @@ from fairpost.transports.gmail.answers import Draft, Failure, Mail, NoAnswer, No
 from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.port import Answer, Evidence, Fate
 
-MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost, and identifies its e-mail
+MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost and identifies its e-mail
 DRAFT = "draft"  # key of the draft's ID in the evidence
 THREAD = "thread"
 ADDRESSED = "addressed"  # key of the digest of the recipients
 
-WAITS_S = (1.0, 4.0)  # pauses before the second and third attempt of the same query
-WAIT_S_MAX = 15.0  # if Google asks for a longer wait, the query is given up, and the e-mail is retried later
+WAITS_S = (1.0, 4.0)  # pauses before the second and third attempts of the same query
+WAIT_S_MAX = 15.0  # if Google requests a longer wait, the query is abandoned, and the e-mail is retried later
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class DraftEvidence:
         return _unanswered(f"the draft is gone, and its thread could not be read: {in_words(sent)}", sent)
 
     async def patiently(self, ask: Callable[[], Awaitable[T | Failure]]) -> T | Failure:
-        """Repeats a query if the answer may soon be different. Queries have no side effects."""
+        """Repeats a query if the answer may soon change. Queries have no side effects."""
         answer = await ask()
         for usual_s in WAITS_S:
             if not _may_pass(answer):
@@ -138,6 +138,6 @@ def _may_pass(answer: object) -> bool:
 
 def _marks(email: Outgoing) -> list[list[str]]:
     """Returns the values that mark the e-mail's sent message: the current one, and the number used by older versions,
-    because an engine that has not been restarted yet may have used it.
+    because an engine that has not yet been restarted may have used it.
     """
     return [[email.name_in_headers], [f"{email.id:x}"]]

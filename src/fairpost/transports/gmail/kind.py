@@ -104,7 +104,7 @@ class Gmail(TransportKind[GmailSettings]):
     def in_full(self, settings: GmailSettings) -> str:
         how = {
             OauthKind.GOOGLE_SERVICE_ACCOUNT: "by a service account",
-            OauthKind.GOOGLE_PERSON: f"by the refresh token of a person, client {settings.oauth.client_id}",
+            OauthKind.GOOGLE_PERSON: f"by a user's refresh token, client {settings.oauth.client_id}",
         }
         mailbox = f", for {settings.oauth.subject}" if settings.oauth.subject else ""
         return f"{self.in_short(settings)}, {how.get(settings.oauth.kind, settings.oauth.kind)}{mailbox}"

@@ -12,7 +12,7 @@ from fairpost.transports.gmail.settings import GmailSettings
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.transports.options import read_file
 
-FILE_BYTES_MAX = 64 * 1024  # Google's key files have about 2.4 KB
+FILE_BYTES_MAX = 64 * 1024  # Google's key files are about 2.4 KB
 
 Gmail = Annotated[
     str | None,
@@ -56,7 +56,7 @@ class GmailOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGmail:
-    """The Gmail options that were given. If they include no secret, they change an account that already has one."""
+    """The Gmail options that were given. If they do not include a secret, they change an account that already has one."""
 
     oauth: OauthSettings | None = None
     secret: str | None = field(default=None, repr=False)
@@ -89,7 +89,7 @@ class GivenGmail:
 
 
 def given_gmail(name: str, options: GmailOptions) -> GivenGmail | None:
-    """Returns the given options, or None if no Gmail option was given."""
+    """Returns the Gmail options that were given, or None if there are none."""
     key_file, refresh_token_file = options.gmail, options.gmail_refresh_token
     subject, url = options.subject, options.gmail_url
     if key_file is refresh_token_file is subject is url is None and options.gmail_read is None:
@@ -154,7 +154,7 @@ def _mailbox(subject: str | None) -> str | None:
 
 
 def _url(url: str | None) -> str | None:
-    """Checks the URL of the Gmail API. An empty text means Google's own URL. Tokens leave this machine only over TLS."""
+    """Checks the URL of the Gmail API. An empty string means Google's own URL. Tokens leave this machine only over TLS."""
     from urllib.parse import urlsplit
 
     from fairpost.transports.oauth.errors import Refused

@@ -1,6 +1,5 @@
-"""Sends e-mails through the Gmail API as drafts. Google sends a draft only once, however often it is asked to send it.
-
-The outcome of a request that timed out can therefore be found out. If the draft still exists, it was not sent, and can
+"""Sends e-mails through the Gmail API as drafts. Google sends a draft only once, however often it is asked to do so.
+The outcome of a request that timed out can therefore be determined. If the draft still exists, it was not sent and can
 be sent again without a duplicate. If the draft is gone and its thread contains a sent message with Fairpost's mark, it
 was sent. Otherwise, the e-mail is reported as in doubt.
 
@@ -92,7 +91,7 @@ class GmailTransport:
             if isinstance(readdressed, Report):
                 return readdressed
             evidence = readdressed
-        open_ends: list[Failure] = []  # failures of requests that may have sent the e-mail nevertheless
+        open_ends: list[Failure] = []  # failures of requests that may nevertheless have sent the e-mail
         for usual_s in (*WAITS_S, None):
             sent = await self._client.send_draft(evidence[DRAFT], permission=permission)
             if isinstance(sent, Mail):
@@ -127,7 +126,7 @@ class GmailTransport:
                 self._prepared.of(email.content),
                 sender=sender_of(account, email),
                 date=clock.now(),
-                headers_are_envelope=True,  # Gmail sends to the addresses in To, Cc and Bcc, and removes the Bcc header
+                headers_are_envelope=True,  # Gmail sends to the addresses in To, Cc and Bcc and removes the Bcc header
                 extra=f"{MARK}: {email.name_in_headers}\r\n".encode("ascii"),
                 mailto=unsubscribe_mailto(email.return_token, bounce_domain=None, mailbox=mailbox),
             )
@@ -150,8 +149,8 @@ class GmailTransport:
     async def _readdress(self, account: Account, email: Outgoing, evidence: Evidence) -> Evidence | Report:
         """Rewrites the draft's recipients, because Gmail sends to all addresses in the draft.
 
-        This is needed if a recipient was suppressed or has received the e-mail since the draft was created. The draft
-        stays the same, so it is still sent only once.
+        This is needed if, since the draft was created, a recipient has been suppressed or has received the e-mail. It
+        is still the same draft, so it is sent only once.
         """
         message = self._composed(account, email)
         if isinstance(message, Report):
@@ -192,7 +191,7 @@ class GmailTransport:
 
 
 def what_to_type(advice: str, account: str) -> str:
-    """Replaces the SMTP options in advice about tokens with the options of the Gmail API."""
+    """Replaces the SMTP options in advice about tokens with the Gmail API's options."""
     for smtps, ours in OPTIONS.items():
         advice = advice.replace(smtps, ours)
     return advice.replace("NAME", account)
@@ -252,7 +251,7 @@ def _unsendable(code: int, text: str) -> Report:
 
 
 def _outcome(answer: Answer, cause: str) -> Report:
-    """Combines the first failure and the later answer about the draft into a report."""
+    """Combines the first failure and the later answer about the draft into one report."""
     if answer.fate is Fate.SENT:
         return answer.report
     return in_doubt(f"{cause}; {answer.report.error or 'the draft still exists'}")

@@ -1,7 +1,5 @@
-"""Tests a Gmail API mailbox without sending anything.
-
-Gets a token, checks the mailbox and its addresses, and creates and deletes a draft. If a step fails, its result says
-what an administrator can do.
+"""Tests a Gmail API mailbox without sending anything: gets a token, checks the mailbox and its addresses, then creates
+and deletes a draft. If a step fails, its result says what an administrator can do.
 """
 
 import re
@@ -37,9 +35,8 @@ class _Account:
 
 
 async def try_gmail(client: GmailClient, settings: GmailSettings, *, name: str, address: str) -> list[Tried]:
-    """Returns every step taken, in order.
-
-    If a step failed, it is the last one. `name` and `address` are the account's.
+    """Returns every step taken, in order. If a step failed, it is the last one. `name` and `address` belong to the
+    account.
     """
     account = _Account(name, address, settings)
     none = await client.authorize()
@@ -135,7 +132,7 @@ def _advice(refusal: Refusal, account: _Account) -> str:
             )
         case "autherror" | "unauthenticated" | "required":
             return (
-                "Google granted the token but then rejected it: it was revoked, or the clock of this machine is "
+                "Google granted the token but then rejected it: it was revoked, or this machine's clock is "
                 f"wrong. Check both, {again}"
             )
         case reason if reason in _LIMITS or refusal.status == 429:
@@ -144,6 +141,6 @@ def _advice(refusal: Refusal, account: _Account) -> str:
         case _ if refusal.status >= 500:
             return f"Google has a problem. Try again later: fairpost account verify {account.name}"
         case _ if not refusal.is_googles:
-            return f"Check that {account.where} is the Gmail API, and not a proxy; {again}"
+            return f"Check that {account.where} is the Gmail API and not a proxy; {again}"
         case _:
             return f"Look up Google's error: https://developers.google.com/gmail/api/guides/handle-errors; {again}"

@@ -5,7 +5,7 @@ values.
 from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
 from fairpost.transports.oauth.settings import OauthKind
 
-KEY_BYTES_MAX = 65_536  # Google's key files have about 2.4 KB
+KEY_BYTES_MAX = 65_536  # Google's key files are about 2.4 KB
 _ID = r"[A-Za-z0-9][A-Za-z0-9._\-]{0,199}"
 _ID_WORDS = "Letters, digits, dots and dashes"
 
@@ -34,12 +34,12 @@ OAUTH = Group(
             name="key",
             is_secret=True,
             chars_max=KEY_BYTES_MAX,
-            about="Key file of a Google service account, as text.",
+            about="A Google service account's key file, as text.",
         ),
     ),
 )
 
-# The required and the optional settings of each kind.
+# The required and optional settings of each kind.
 NEEDED = {
     OauthKind.GOOGLE_SERVICE_ACCOUNT: ("key",),
     OauthKind.GOOGLE_PERSON: ("client_id", "refresh_token"),
@@ -54,7 +54,7 @@ def sign_in(kind: OauthKind) -> SignIn:
 
 
 _TITLES = {
-    OauthKind.GOOGLE_SERVICE_ACCOUNT: "a service account of a Google Workspace",
+    OauthKind.GOOGLE_SERVICE_ACCOUNT: "a Google Workspace service account",
     OauthKind.GOOGLE_PERSON: "a refresh token granted by a user",
     OauthKind.MICROSOFT_CLIENT: "an application of the organisation",
     OauthKind.MICROSOFT_PERSON: "a refresh token granted by a user",
@@ -100,7 +100,7 @@ _ENTRIES = {
         (
             "refresh_token",
             "Refresh token",
-            "The token that your program received when the person granted the scope https://mail.google.com/.",
+            "The token that your program received when the user granted the scope https://mail.google.com/.",
         ),
     ),
     OauthKind.MICROSOFT_CLIENT: _entries(
@@ -109,7 +109,7 @@ _ENTRIES = {
         (
             "client_id",
             "Application (client) ID",
-            f"{_ENTRA} → Overview. The application needs the permission SMTP.SendAsApp, and access to the mailbox.",
+            f"{_ENTRA} → Overview. The application needs the permission SMTP.SendAsApp and access to the mailbox.",
         ),
         (
             "client_secret",
@@ -129,7 +129,7 @@ _ENTRIES = {
         (
             "refresh_token",
             "Refresh token",
-            "The token that your program received when the person granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
+            "The token that your program received when the user granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
         ),
     ),
 }

@@ -1,12 +1,12 @@
-"""The reasons why there is no token: either the token server refused it, and a person must act, or the server did not
-answer, and a retry may work.
+"""The reasons why there is no token: either the token server refused to grant one and manual action is needed, or the
+server did not answer and a retry may work.
 """
 
 from fairpost.model.errors import FairpostError
 
 
 class Refused(FairpostError):
-    """The token server refused to grant a token, and would refuse again.
+    """The token server refused to grant a token and would refuse again.
 
     `reason` is the server's code, such as invalid_grant. `advice` tells an administrator what to do.
     """

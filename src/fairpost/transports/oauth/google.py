@@ -23,7 +23,7 @@ from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
 SCOPES = ("https://mail.google.com/",)  # the only scope that SMTP accepts
 ASSERTION_S = 3600  # the maximum that Google allows
 SKEW_MAX = timedelta(minutes=1)  # a larger difference between the clocks is reported
-KEYS_MAX = 64 * 1024  # a key file has about 2.4 KB
+KEYS_MAX = 64 * 1024  # a key file is about 2.4 KB
 
 _DELEGATE = (
     "In the Google Admin console, Security → Access and data control → API controls → Domain-wide delegation, "
@@ -48,7 +48,8 @@ class ServiceKey:
 
 
 def read_service_key(text: str) -> ServiceKey:
-    """Parses a service account's key file. Raises Refused for any other file, with a message that names its kind."""
+    """Parses a service account's key file. Raises Refused for any other file, with a message that says what kind of
+    file it is."""
     info = _key_info(text)
     token_uri = info.get("token_uri") or public.GOOGLE_URI
     require_safe(str(token_uri))
@@ -127,11 +128,13 @@ class GoogleServiceAccount(KeptTokens):
         if error in ("unauthorized_client", "access_denied", "invalid_scope"):
             advice = _DELEGATE.format(client_id=key.client_id, scopes=self._scope)
         elif "signature" in lower:
-            advice = f"The key was deleted, or belongs to another service account. {NEW_KEY}"
+            advice = f"The key was deleted or belongs to another service account. {NEW_KEY}"
         elif "audience" in lower:
             advice = f"Check the token_uri in the key file: Google's is {public.GOOGLE_URI}"
         elif "user id" in lower:
-            advice = f"Check that the mailbox {self._subject} exists in this Workspace, and is a user, not an alias or group."
+            advice = (
+                f"Check that the mailbox {self._subject} exists in this Workspace and is a user, not an alias or group."
+            )
         elif "account not found" in lower or error in ("invalid_client", "disabled_client", "deleted_client"):
             advice = f"The service account {key.email} was deleted or disabled. Enable it, or create another. {NEW_KEY}"
         else:
@@ -172,7 +175,7 @@ class GoogleRefreshToken(KeptTokens):
                 return Unreachable(what)
             case "invalid_grant":
                 advice = (
-                    "The refresh token was revoked, or has expired: after seven days while the app's publishing status is "
+                    "The refresh token was revoked or has expired: after seven days while the app's publishing status is "
                     f"“testing”, after six months without use, or with a new password. {CONNECT_AGAIN}"
                 )
             case "invalid_client" | "unauthorized_client" | "deleted_client" | "disabled_client":
@@ -235,7 +238,7 @@ def _signer(info: Mapping[str, Any]) -> Any:
 
     try:
         return crypt.RSASigner.from_service_account_info(info)  # type: ignore[no-untyped-call]
-    except Exception as error:  # exceptions of OpenSSL, cryptography or google-auth: each means that this is not a key
+    except Exception as error:  # from OpenSSL, cryptography or google-auth: each means that this is not a key
         raise _wrong_key("is damaged: its private_key cannot be read") from error
 
 

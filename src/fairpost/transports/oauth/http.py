@@ -1,7 +1,6 @@
-"""Requests to a token server. Each returns one JSON answer, within limits on time and size, or raises Unreachable.
-
-The client blocks, because it runs in a thread, and provides the interface that msal expects of an HTTP client. Secrets
-never appear in errors: requests are never shown, and responses are shown only by a provider's module.
+"""Requests to a token server. Each returns one JSON answer, within limits on time and size, or raises Unreachable. The
+client blocks, which is acceptable because it runs in a thread. It provides the interface that msal expects of an HTTP
+client. Secrets never appear in errors: requests are never shown, and responses are shown only by a provider's module.
 """
 
 import ipaddress
@@ -19,9 +18,9 @@ import httpx2
 from fairpost.system import clock
 from fairpost.transports.oauth.errors import Refused, Unreachable
 
-PHASE_S_MAX = 10.0  # time to connect, and between two chunks of an answer
+PHASE_S_MAX = 10.0  # time to connect, and time between two chunks of an answer
 ANSWER_S_MAX = 20.0
-ANSWER_BYTES_MAX = 256 * 1024  # ample: answers with tokens and Microsoft's configuration have a few KB
+ANSWER_BYTES_MAX = 256 * 1024  # ample: answers with tokens and Microsoft's configuration are a few KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ class TokenHttp:
     def __init__(self) -> None:
         self._client = httpx2.Client(
             timeout=PHASE_S_MAX
-        )  # never follows redirects: a secret is only sent to its intended server
+        )  # never follows redirects: a secret is sent only to its intended server
         self.last: Answer | None = None
 
     def __enter__(self) -> Self:
@@ -128,5 +127,5 @@ def _body(status: int, text: str, host: str) -> Mapping[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict):  # probably a page from a proxy or captive portal
-        raise Unreachable(f"{host} is not a token server: it responded with {status} and no JSON object.")
+        raise Unreachable(f"{host} is not a token server: it responded with {status} and without a JSON object.")
     return body

@@ -1,6 +1,6 @@
-"""Gets Microsoft's tokens through msal, for an application that sends on its own or for a person who gave consent.
-
-msal caches tokens and refusals. Each fetch uses a new application object, so that Fairpost's cache is the only one.
+"""Gets Microsoft's tokens through msal, for an application that sends on its own behalf or for a person who gave
+consent. msal caches tokens and refusals, so each fetch uses a new application object to ensure that Fairpost's cache is
+the only one.
 """
 
 import re
@@ -33,7 +33,7 @@ _CONNECT = (
 _PERMISSIONS = "Entra admin center → App registrations → {client_id} → API permissions"
 _SIGN_INS = "The policy is shown under Entra admin center → Sign-in logs"
 
-# Advice by the number after AADSTS. Numbers may change: codes that are not listed here are shown with Microsoft's own
+# Advice by the number after AADSTS. Numbers may change. Codes that are not listed here are shown with Microsoft's own
 # text.
 ADVICE: Mapping[int, str] = {
     90002: "There is no tenant {tenant}. Copy the directory (tenant) ID from Entra's Overview page.",
@@ -45,7 +45,7 @@ ADVICE: Mapping[int, str] = {
     7000218: f"The application {{client_id}} needs a client secret. {_NEW_SECRET}",
     7000222: f"The client secret has expired. {_NEW_SECRET}",
     50034: "There is no such user in tenant {tenant}. Check that the mailbox belongs to this tenant.",
-    50053: "The user is locked after too many attempts, or signs in from a blocked address. Wait, or unlock the user in Entra.",
+    50053: "The user is locked after too many attempts or is signing in from a blocked address. Wait, or unlock the user in Entra.",
     50055: f"The user's password has expired. Change it, then: {_CONNECT}",
     50057: "The user is disabled. Enable it: Entra admin center → Users.",
     50105: "The user is not assigned to the application: Entra admin center → Enterprise applications → Users and groups.",
@@ -54,10 +54,10 @@ ADVICE: Mapping[int, str] = {
     50076: f"Multi-factor authentication is required. {_CONNECT}",
     50079: f"The user must set up multi-factor authentication. {_CONNECT}",
     50173: f"The refresh token was revoked: the password was changed, or the sessions were ended. {_CONNECT}",
-    70000: f"The refresh token was revoked, or belongs to another client. {_CONNECT}",
-    70008: f"The refresh token has expired, or was revoked. {_CONNECT}",
+    70000: f"The refresh token was revoked or belongs to another client. {_CONNECT}",
+    70008: f"The refresh token has expired or was revoked. {_CONNECT}",
     700082: f"The refresh token has expired, because it was not used for 90 days. {_CONNECT}",
-    700084: f"The refresh token was issued to a single-page app, and lasts a day. {_CONNECT}",
+    700084: f"The refresh token was issued to a single-page app and lasts a day. {_CONNECT}",
     53000: f"Conditional Access requires a managed device. Exempt this application from the policy. {_SIGN_INS}.",
     53003: f"Conditional Access blocks this sign-in. Exempt this application or this machine's address from the policy. {_SIGN_INS}.",
     530003: f"Conditional Access requires a registered device. Exempt this application from the policy. {_SIGN_INS}.",
@@ -83,7 +83,7 @@ class _Microsoft(KeptTokens):
         with TokenHttp() as http:
             try:
                 said = question(self._application(http, secret.client_secret))
-            except _TRIPPED as error:  # an error of the server is more specific than msal's error
+            except _TRIPPED as error:  # an error from the server is more specific than msal's error
                 said = dict(http.last.body) if http.last is not None and "error" in http.last.body else {}
                 if not said:
                     host = urlsplit(self._authority).netloc
@@ -121,7 +121,7 @@ class _Microsoft(KeptTokens):
 
 
 class MicrosoftClient(_Microsoft):
-    """Tokens of the application itself, with the permission SMTP.SendAsApp. Exchange grants the application access to
+    """The application's own tokens, with the permission SMTP.SendAsApp. Exchange grants the application access to
     mailboxes.
     """
 
@@ -147,8 +147,8 @@ class MicrosoftClient(_Microsoft):
 class MicrosoftRefreshToken(_Microsoft):
     """Tokens of a person who gave consent. `secret` is in the format of write_refresh_secret.
 
-    Microsoft may return a new refresh token each time. The new token is used from then on, and passed to `on_rotated`
-    in a thread.
+    Microsoft may return a new refresh token each time. The new token is used from then on and passed to `on_rotated` in
+    a thread.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ Tenant = Annotated[
 ClientId = Annotated[str | None, typer.Option(metavar="ID", help="ID of the registered application.")]
 KeyFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="JSON key file of a Google service account, or `-` for standard input."),
+    typer.Option(metavar="FILE", help="A Google service account's JSON key file, or `-` for standard input."),
 ]
 RefreshTokenFile = Annotated[
     str | None,

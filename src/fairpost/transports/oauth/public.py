@@ -25,5 +25,5 @@ def own_token_server(oauth: OauthSettings | None) -> str | None:
 
 
 def with_public_server(oauth: OauthSettings) -> OauthSettings:
-    """Returns the settings, changed so that the token server in a service account's key file is ignored."""
+    """Returns the settings, changed so that any token server named in a service account's key file is ignored."""
     return replace(oauth, token_uri=GOOGLE_URI) if oauth.kind.is_google else oauth

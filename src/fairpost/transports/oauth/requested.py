@@ -1,6 +1,5 @@
-"""OAuth settings from a request, and rules for combining them.
-
-A request must not choose the token server, because that server would receive the secret.
+"""OAuth settings from a request, and rules for combining them. A request must not choose the token server, because that
+server receives the secret.
 """
 
 import json
@@ -33,7 +32,7 @@ def requested_oauth(given: Mapping[str, Any]) -> tuple[OauthSettings, str]:
         one_line(given["client_secret"], "oauth.client_secret") if given.get("client_secret") is not None else None
     )
     if given.get("refresh_token") is None:
-        assert client_secret is not None, "every kind without a refresh token needs a client secret"
+        assert client_secret is not None, "every kind that does not use a refresh token needs a client secret"
         return settings, client_secret
     token = one_line(given["refresh_token"], "oauth.refresh_token")
     return settings, write_refresh_secret(RefreshSecret(refresh_token=token, client_secret=client_secret))
@@ -43,7 +42,7 @@ def _service_key(text: str) -> str:
     from fairpost.transports.oauth.errors import Refused
     from fairpost.transports.oauth.google import read_service_key
 
-    wrong = WrongSetting("oauth.key", "is not the key file of a Google service account")
+    wrong = WrongSetting("oauth.key", "is not a Google service account's key file")
     if len(text) > KEY_BYTES_MAX or "\0" in text:
         raise wrong
     try:

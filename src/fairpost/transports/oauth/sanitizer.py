@@ -1,4 +1,4 @@
-"""Makes text from a token server safe to show: one line, limited in length, without secrets."""
+"""Makes text from a token server safe to display: one line, limited in length, without secrets."""
 
 from fairpost.model.secrets import masked
 

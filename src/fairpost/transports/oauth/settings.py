@@ -7,7 +7,7 @@ from typing import Any
 
 
 class OauthKind(StrEnum):
-    """The provider that grants the tokens, and who receives them."""
+    """The provider that grants the tokens and the party that receives them."""
 
     GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # a service account acts for a mailbox (the key file)
     GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client's secret)
@@ -31,7 +31,7 @@ class OauthSettings:
 
     kind: OauthKind
     client_id: str | None = None  # ID of the registered application; a service account's ID is in its key file
-    tenant: str | None = None  # Microsoft's term for an organization: its ID or domain
+    tenant: str | None = None  # Microsoft's term for an organization; its ID or domain
     token_uri: str | None = None  # Google's token server; None: the one in the key file, or the public one
     subject: str | None = None  # the mailbox that a service account acts for; None: the server's login user
     authority: str | None = None  # Microsoft's token server, or None for the public one

@@ -1,4 +1,4 @@
-"""Builds the token source of an account from its settings and opened secret."""
+"""Builds an account's token source from its settings and opened secret."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -25,8 +25,8 @@ def token_source(
     on_rotated: Callable[[str], None] = lambda _: None,
     now: Callable[[], datetime] = clock.now,
 ) -> KeptTokens:
-    """Returns the token source. Nothing is read or requested yet, so errors in the secret are raised with the first
-    token.
+    """Returns the token source. Nothing is read or requested yet, so errors in the secret are raised only when the
+    first token is requested.
 
     `mailbox` is the mailbox that a service account acts for, unless the settings name a different one. `is_for_reading`
     requests a token for IMAP, which only Microsoft grants separately.

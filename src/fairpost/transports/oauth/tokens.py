@@ -11,7 +11,7 @@ from fairpost.system import clock
 from fairpost.transports.oauth.errors import Unreachable
 
 AHEAD = timedelta(minutes=5)  # how early a token is renewed: it must last for a whole connection, and clocks differ
-LAST_USE = timedelta(seconds=30)  # with less time left, a token might expire before the login
+LAST_USE = timedelta(seconds=30)  # with less time left than this, a token might expire before the login
 FETCH_S_MAX = 20.0
 
 
@@ -26,7 +26,7 @@ class TokenSource(Protocol):
         """Returns a token that stays valid for a while. Raises Refused or Unreachable."""
 
     def forget(self) -> None:
-        """Discards the cached token, so that a new one is fetched. Call this once for each token that the server
+        """Discards the cached token so that a new one is fetched. Call this once for each token that the server
         refused.
         """
 
@@ -46,19 +46,19 @@ class KeptTokens(ABC):
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._renew())
             self._fetching.add_done_callback(self._fetched)
-        return await asyncio.shield(self._fetching)  # if a caller is cancelled, the fetch continues for the others
+        return await asyncio.shield(self._fetching)  # if one caller is cancelled, the fetch continues for the others
 
     def forget(self) -> None:
         self._kept = None
 
     @abstractmethod
     def fetch(self) -> AccessToken:
-        """Gets a token from the provider. This may block, because it runs in a thread. Raises Refused or
+        """Gets a token from the provider. It may block, because it runs in a thread. Raises Refused or
         Unreachable.
         """
 
     def lasting(self, secret: str, *, seconds: float, since: datetime) -> AccessToken:
-        """Returns a token whose expiry is measured on this machine's clock, which need not be correct."""
+        """Returns a token whose expiry is measured by this machine's clock, which need not be correct."""
         return AccessToken(secret=secret, expires_at=since + timedelta(seconds=seconds))
 
     def _left(self, token: AccessToken) -> timedelta:
@@ -84,4 +84,4 @@ class KeptTokens(ABC):
     def _fetched(self, task: asyncio.Task[AccessToken]) -> None:
         self._fetching = None
         if not task.cancelled():
-            task.exception()  # retrieves the exception even if no caller is waiting any more, so that asyncio does not log it
+            task.exception()  # retrieves the exception even if no caller is still waiting, so asyncio does not log it

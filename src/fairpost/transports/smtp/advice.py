@@ -1,4 +1,4 @@
-"""The command to type next when a step of testing an SMTP server fails."""
+"""The command to run next when a step in testing an SMTP server fails."""
 
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ def advice(failed: Tried, settings: SmtpSettings, name: str) -> str:
     change = f"fairpost account set {name}"
     match failed.step:
         case Step.CONNECT:
-            return f"Check the host and port, and that this machine can connect to them; then: {change} --smtp URL"
+            return f"Check the host and port and that this machine can connect to them; then: {change} --smtp URL"
         case Step.TLS:
             return _about_tls(failed, settings, change)
         case Step.STARTTLS:
@@ -57,19 +57,19 @@ def _about_login(failed: Tried, settings: SmtpSettings, change: str) -> str:
 
 
 def _about_token(failed: Tried, settings: SmtpSettings, oauth: OauthSettings, change: str) -> str:
-    """Returns the advice for a token that was granted, but that the mail server refuses."""
+    """Returns the advice for a token that was granted but is refused by the mail server."""
     if failed.reply is None:
-        return f"Tokens need a server that offers XOAUTH2, over TLS: {change} --smtp smtp+starttls://HOST:587 --oauth …"
+        return f"Tokens need a server that offers XOAUTH2 over TLS: {change} --smtp smtp+starttls://HOST:587 --oauth …"
     if oauth.kind.is_google:
         return (
-            f"The token was granted, but not for the mailbox {settings.user}. Use the mailbox that the token is for. "
+            f"The token was granted, but not for the mailbox {settings.user}. Use the mailbox that it was granted for. "
             f"Set it: {change} --smtp smtp+starttls://USER@{settings.host} --oauth google …"
         )
     allow = f"Set-CASMailbox {settings.user} -SmtpClientAuthenticationDisabled $false"
     give = f"Add-MailboxPermission {settings.user} -User SERVICE_PRINCIPAL_ID -AccessRights FullAccess"
     is_client = oauth.kind is OauthKind.MICROSOFT_CLIENT
     return (
-        f"The token was granted, but cannot be used for the mailbox {settings.user}. Allow SMTP there, in Exchange "
+        f"The token was granted but cannot be used for the mailbox {settings.user}. Allow SMTP there, in Exchange "
         f"Online PowerShell: {allow}{f'; and give the application access to the mailbox: {give}' if is_client else ''}"
     )
 

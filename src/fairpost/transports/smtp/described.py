@@ -9,7 +9,7 @@ from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
     Setting(name="host", is_needed=True, chars_min=1, chars_max=253),
-    Setting(name="port", type=int, least=1, most=65_535, about="[default: 465, 587 or 25, by `security`]"),
+    Setting(name="port", type=int, least=1, most=65_535, about="[default: 465, 587 or 25, depending on `security`]"),
     Setting(
         name="security",
         type=Security,
@@ -45,7 +45,7 @@ _SERVER = (
         label="Server",
         is_needed=True,
         placeholder="smtp.example.com",
-        hint="Providers call it the SMTP server or outgoing mail server.",
+        hint="Providers call this the SMTP server or outgoing mail server.",
     ),
     Entry(setting="port", label="Port", hint="Leave empty for the usual port."),
     Entry(
@@ -89,7 +89,7 @@ CHOICES = (
     Choice(
         name="google",
         title="Google by SMTP",
-        about="Signs in with an app password, which is the quickest way for a single mailbox, or with tokens.",
+        about="Signs in with an app password (the quickest way for a single mailbox) or with tokens.",
         presets=("gmail", "workspace"),
         sign_ins=(
             _password(

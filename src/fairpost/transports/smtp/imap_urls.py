@@ -1,4 +1,4 @@
-"""The server of a mailbox as one line: `imaps://user@imap.example.com:993?folder=INBOX`. The line contains no password,
+"""The server of a mailbox as one line: `imaps://user@imap.example.com:993?folder=INBOX`. The URL contains no password,
 because the account's login is used.
 """
 
@@ -45,7 +45,7 @@ def parse_imap_url(url: str) -> Mailbox:
 
 def _parsed(url: str) -> Mailbox:
     if len(url) > URL_CHARS_MAX or not url.isprintable():
-        raise WrongUrl("it", f"must be printable, on one line, and have at most {URL_CHARS_MAX} characters")
+        raise WrongUrl("it", f"must be a single line of at most {URL_CHARS_MAX} printable characters")
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in SCHEMES:
         raise WrongUrl("its scheme", "must be imaps:// or imap+starttls://")
@@ -65,5 +65,7 @@ def _folder(query: str) -> str:
     name, _, value = query.partition("=")
     folder = url_decoded(value, "its folder")
     if name != "folder" or not 0 < len(folder) <= FOLDER_CHARS_MAX or not folder.isprintable():
-        raise WrongUrl("its folder", f"must be ?folder=NAME, of at most {FOLDER_CHARS_MAX} printable characters")
+        raise WrongUrl(
+            "its folder", f"must be ?folder=NAME, where NAME has at most {FOLDER_CHARS_MAX} printable characters"
+        )
     return folder

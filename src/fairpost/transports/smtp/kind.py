@@ -24,7 +24,7 @@ _SECURITY = {
     Security.NONE: "not encrypted",
 }
 
-# Providers that sign the mail submitted to them, and may change it before they sign it.
+# Providers that sign the mail submitted to them and may change it before signing.
 _SIGNING_HOSTS = ("gmail.com", "googlemail.com", "office365.com", "outlook.com", "yahoo.com", "aol.com", "me.com")
 
 
@@ -135,7 +135,7 @@ class Smtp(TransportKind[SmtpSettings]):
 
         mailbox = mailbox_of(settings)
         if host_refusal(mailbox.host) is not None:
-            return WrongSetting("imap", "must have a host like imap.example.com")
+            return WrongSetting("imap", "must have a host such as imap.example.com")
         words = await guard_of(guard).refusal(mailbox.host, mailbox.port)
         return WrongSetting("imap", words) if words else None
 

@@ -1,6 +1,5 @@
-"""Builds a server and its login from settings: with a password, or with an access token if the settings use OAuth.
-
-A token server's answer is converted to the equivalent SMTP reply, so that the usual rules decide whether the account is
+"""Builds a server and its login from settings: with a password, or with an access token if the settings use OAuth. A
+token server's answer is converted to the equivalent SMTP reply, so the usual rules decide whether the account is
 suspended or paused.
 """
 
@@ -33,9 +32,8 @@ def server_of(settings: SmtpSettings, *, guard: NetworkGuard | None = None) -> S
 def login_of(
     settings: SmtpSettings, secret: str | None, *, account: str, is_for_reading: bool = False
 ) -> Password | LoginSource | None:
-    """Returns the login, or None if the server needs none. Raises VaultError.
-
-    `secret` is already opened. `account` is the account's name, for advice.
+    """Returns the login, or None if the server does not need one. Raises VaultError. `secret` has already been opened.
+    `account` is the account's name, for advice.
     """
     if settings.user is None:
         return None

@@ -1,4 +1,4 @@
-"""Command-line options for an SMTP server, rules for combining them, and rules for keeping values when the server
+"""Command-line options for an SMTP server, with rules for combining them and for keeping values when the server
 changes.
 """
 
@@ -18,7 +18,7 @@ Smtp = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="URL of the SMTP server: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST:465` or `smtp://HOST:25`. Other users of this machine can see a password in the URL (`USER:PASSWORD@`), so use one of the options below instead.",
+        help="URL of the SMTP server: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST:465` or `smtp://HOST:25`. Other users on this machine can see a password in the URL (`USER:PASSWORD@`), so use one of the options below instead.",
     ),
 ]
 
@@ -52,18 +52,18 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SmtpOptions(ReadOptions, OauthOptions, PasswordOptions, UrlOption):
-    """The options for SMTP accounts, in the order in which the help lists them: the URL, passwords, tokens, reading."""
+    """The options for SMTP accounts, in the order shown in the help: the URL, passwords, tokens, reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSmtp:
-    """The server, the secret to seal, and the OAuth settings from the options. Values that were not given are None."""
+    """The server, the secret to seal and the OAuth settings from the options. Values that were not given are None."""
 
     url: SmtpSettings | None
     secret: str | None = field(repr=False)
     oauth: OauthSettings | None
     read: bool | None = None
-    imap: str | None = None  # an empty text means the provider's usual server
+    imap: str | None = None  # an empty string means the provider's usual server
 
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> SmtpSettings | None:
         before = old if isinstance(old, SmtpSettings) else None
@@ -102,7 +102,7 @@ class GivenSmtp:
         return _with_grant(server, self.oauth, user=server.user or mailbox)
 
     def _with_kept_grant(self, url: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-        """Keeps the login if only the port or TLS changes, because OAuth settings belong to the host."""
+        """Keeps the login if only the port or the TLS mode changes, because OAuth settings belong to the host."""
         if self.secret is not None or old is None or old.oauth is None:
             return url
         if url.host != old.host or url.user not in (None, old.user):
@@ -111,8 +111,8 @@ class GivenSmtp:
 
 
 def given_smtp(options: SmtpOptions, *, is_new: bool) -> GivenSmtp | None:
-    """Returns the given options, or None if no SMTP option was given. `is_new` means that the account has no server
-    yet.
+    """Returns the SMTP options that were given, or None if there are none. `is_new` means that the account has no
+    server yet.
     """
     from fairpost.transports.smtp.imap_urls import parse_imap_url
 
@@ -156,7 +156,7 @@ def _with_grant(server: SmtpSettings, oauth: OauthSettings, *, user: str | None)
 
 
 def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-    """Keeps the stored secret only for the same host and user, so that a password is not sent to another server by
+    """Keeps the stored secret only for the same host and user so that a password is not sent to another server by
     mistake.
     """
     if server.user is None:
@@ -184,7 +184,7 @@ def _require_user(name: str, server: SmtpSettings | None) -> None:
 
 
 def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
-    """Raises an error if the sealed secret contains more than a password, so that a password alone cannot replace it."""
+    """Raises an error if the sealed secret contains more than a password, because a password alone cannot replace it."""
     oauth = old.oauth if old else None
     if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
         return

@@ -1,4 +1,4 @@
-"""Reads the mailbox of an SMTP account over IMAP, with the account's login. Opens folders for reading only.
+"""Reads the mailbox of an SMTP account over IMAP, with the account's login. Opens folders read-only.
 
 The position is the last UID that was read, which is valid as long as the folder's UIDVALIDITY is the same and the next
 UID is higher. Otherwise, the server has renumbered its messages, and all messages that arrived since the last check are
@@ -31,10 +31,10 @@ from fairpost.transports.smtp.imap_urls import IMAP_PORTS, Mailbox, mailbox_of
 from fairpost.transports.smtp.login import NoToken, login_of
 from fairpost.transports.smtp.settings import SmtpSettings
 
-MAIL_BYTES_MAX = 1_048_576  # the classifier reads only this much
+MAIL_BYTES_MAX = 1_048_576  # the classifier reads no more than this
 UIDS_AT_ONCE = 1_000
 WINDOWS_MAX = 1_000  # maximum number of requests for UIDs in one check; the next check continues from there
-IDLE_S = 540.0  # short enough, because routers drop silent connections after ten minutes or more
+IDLE_S = 540.0  # short enough: routers drop silent connections after ten minutes or more
 POLL_S = 120.0  # pause between checks, for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)
 
@@ -105,8 +105,8 @@ class ImapReader:
             return await connection.check()
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Searches the folder of sent mail over a separate connection, because the main connection has another folder
-        open.
+        """Searches the folder of sent mail over a separate connection, because the main connection has a different
+        folder open.
         """
         domain = plain_address(sender_of(account, email).address).rpartition("@")[2]
         message_id = message_id_of(email, domain=domain)
@@ -135,7 +135,7 @@ class ImapReader:
         return self._connection
 
     async def _opened(self) -> Connection:
-        """Opens a connection. If the server refuses a token, tries once more with a new token, because a token can be
+        """Opens a connection. If the server refuses a token, tries once more with a new one, because a token can be
         revoked before it expires.
         """
         try:
@@ -190,8 +190,8 @@ async def _newest(connection: Connection, folder: Folder) -> int:
 
 
 async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncIterator[tuple[list[int], int]]:
-    """Yields the messages after the given UID. Requests a thousand UIDs at a time, and yields each message with the
-    last UID requested.
+    """Yields the messages after the given UID. Requests a thousand UIDs at a time and yields each message with the last
+    UID requested.
     """
     newest = await _newest(connection, folder)
     for begin in range(uid + 1, min(newest, uid + WINDOWS_MAX * UIDS_AT_ONCE) + 1, UIDS_AT_ONCE):

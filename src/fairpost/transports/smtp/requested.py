@@ -26,9 +26,9 @@ def requested_smtp(
     """
     user, security = given.get("user"), given.get("security", Security.STARTTLS)
     if given.get("password") is not None and given.get("oauth") is not None:
-        raise WrongSetting("oauth", "replaces a password: give only one of them")
+        raise WrongSetting("oauth", "replaces a password: specify only one of them")
     if user is not None and not user.isprintable():
-        raise WrongSetting("user", "must be printable, on one line")
+        raise WrongSetting("user", "must be a single line of printable characters")
     server = SmtpSettings(
         host=given["host"].lower(), port=given.get("port") or _usual_port(security), security=security, user=user
     )
@@ -66,7 +66,7 @@ def _with_reading(old: TransportSettings | None, server: SmtpSettings, given: Ma
 
 
 def host_refusal(host: str) -> WrongSetting | None:
-    """Refuses invalid hosts, and numbers that other programs interpret as IP addresses."""
+    """Refuses invalid hosts and numbers that other programs interpret as IP addresses."""
     is_name = _HOST.fullmatch(host) and not _NUMBER.fullmatch(host.rpartition(".")[2])
     if is_name or _is_address(host):
         return None

@@ -1,6 +1,4 @@
-"""Sends e-mails to an SMTP server: composes and transmits them, and reports each recipient by the address in the
-queue.
-"""
+"""Sends e-mails to an SMTP server: composes and transmits them and reports each recipient by the address in the queue."""
 
 from contextlib import suppress
 from dataclasses import replace

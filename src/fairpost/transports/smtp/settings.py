@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from fairpost.model.transport import MailboxLogin, Security, ServerSettings
 from fairpost.transports.oauth.settings import OauthSettings, read_oauth
 
-_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must be valid for the server
+_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # requires a valid certificate for the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +19,7 @@ class SmtpSettings(ServerSettings):
     user: str | None = None  # None: no login
     ca_file: str | None = None
     hello_name: str | None = None
-    bounce_domain: str | None = (
-        None  # domain to which reports are returned, at one address per e-mail; None: they are returned to the sender
-    )
+    bounce_domain: str | None = None  # where reports go, at one address per e-mail; None: to the sender
     oauth: OauthSettings | None = None  # None: the secret is a password
     read: bool = False  # whether the mailbox is read, with the same login
     imap: str | None = None  # URL of the mailbox; None: the provider's usual server

@@ -1,6 +1,5 @@
-"""A server as a URL: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. Parsing and formatting, without I/O.
-
-Errors never repeat any part of the URL: after a typo, any part of it may be the password.
+"""A server as a URL: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. Parsing and formatting only, without
+I/O. Errors never repeat any part of the URL, because after a typo any part of it may be the password.
 """
 
 import re
@@ -40,7 +39,7 @@ class SmtpUrl:
 def parse_smtp_url(url: str) -> SmtpUrl:
     """Parses a server's URL. Raises WrongUrl."""
     if len(url) > URL_CHARS_MAX or not url.isprintable():
-        raise WrongUrl("it", f"must be printable, on one line, and have at most {URL_CHARS_MAX} characters")
+        raise WrongUrl("it", f"must be a single line of at most {URL_CHARS_MAX} printable characters")
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in SCHEMES:
         raise WrongUrl("its scheme", "must be smtp://, smtp+starttls:// or smtps://")
@@ -80,13 +79,13 @@ def url_of(settings: SmtpSettings) -> str:
 
 
 def url_split(rest: str) -> tuple[str, str]:
-    """Splits the URL into the part up to host and port, and the query after the question mark."""
+    """Splits the URL into the part up to the host and port and the query after the question mark."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     tail = rest[len(authority) :].removeprefix("/")
     if "@" in tail:
         raise WrongUrl("its user or password", "must have its special characters as %2F (/), %3F (?), %23 (#), %40 (@)")
     if tail and not tail.startswith("?"):
-        raise WrongUrl("it", "must end after the port, or continue with ? and options")
+        raise WrongUrl("it", "must end after the port or continue with ? and options")
     return authority, tail.removeprefix("?")
 
 
@@ -116,7 +115,7 @@ def _host(host: str) -> str:
     except ValueError:  # includes the errors of idna
         name = ""
     if not _HOST.fullmatch(name) or ".." in name:
-        raise WrongUrl("its host", "must be a name such as smtp.example.com, or an address (IPv6 in brackets)")
+        raise WrongUrl("its host", "must be a name such as smtp.example.com or an address (IPv6 in brackets)")
     return name
 
 
@@ -124,7 +123,7 @@ def _ipv6(text: str) -> str:
     try:
         return str(IPv6Address(text))
     except ValueError:
-        raise WrongUrl("its host", "must be an IPv6 address between the brackets") from None
+        raise WrongUrl("its host", "must have an IPv6 address between the brackets") from None
 
 
 def _port(text: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Tests a server without sending anything: connects, starts TLS, logs in, and reports each step."""
+"""Tests a server without sending anything: connects, starts TLS, logs in and reports each step."""
 
 import asyncio
 from dataclasses import replace
@@ -53,7 +53,7 @@ async def try_server(
 
 
 async def tls_of(server: Server) -> Tls:
-    """Returns the TLS support that the server offers every client, whatever the account's settings are."""
+    """Returns the TLS support that the server offers to every client, whatever the account's settings."""
     security = Security.IMPLICIT if server.security is Security.IMPLICIT else Security.STARTTLS
     try:
         async with asyncio.timeout(TLS_S_MAX):
