@@ -132,7 +132,7 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
         ('[a]\ndomains = ["mail.acme.*"]', "got 'mail.acme.*'"),
         ("[none]\ndaily_max = 5", "[none]"),
         ('[a]\nsmtp = "smtp.acme.test"', "smtp must have host, port and security"),
-        ('[a]\nsmtp = { host = "smtp.acme.test", port = 0, security = "none" }', "a port of 1 to 65535"),
+        ('[a]\nsmtp = { host = "smtp.acme.test", port = 0, security = "none" }', "a port from 1 to 65535"),
         ('[a]\nsmtp = { host = "smtp.acme.test", port = 25, security = "some" }', "'some' is not a valid Security"),
     ],
 )

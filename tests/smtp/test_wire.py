@@ -82,7 +82,7 @@ def test_any_bytes_are_read_alike_however_they_are_cut_up(data: bytes, cuts: lis
         (b"250-a\r\n251 b\r\n", "continued it with 251"),
         (b"2" * (LINE_BYTES_MAX + 1), "not send a valid reply"),
         (b"250 " + b"x" * LINE_BYTES_MAX + b"\r\n", "not send a valid reply"),
-        ((b"250-" + b"x" * 1000 + b"\r\n") * (REPLY_BYTES_MAX // 1000 + 1), "more than 32768 bytes"),
+        ((b"250-" + b"x" * 1000 + b"\r\n") * (REPLY_BYTES_MAX // 1000 + 1), "larger than 32768 bytes"),
         (b"x" * (UNREAD_BYTES_MAX + 1), "unexpected bytes"),
     ],
 )

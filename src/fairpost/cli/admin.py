@@ -44,7 +44,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def code(address: Address, as_json: AsJson = False) -> None:
-    """Print a sign-in code. Use this command if the e-mail with the code does not arrive.
+    """Print a sign-in code that did not arrive by e-mail.
 
     First, enter the password in the browser. The code is valid for this admin's latest sign-in.
 

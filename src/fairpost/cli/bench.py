@@ -204,7 +204,7 @@ def claim(as_json: AsJson = False) -> None:
 
 @app.command()
 def fairness(as_json: AsJson = False) -> None:
-    """Measure how fast fairness figures are read and senders are throttled.
+    """Measure reading fairness figures and throttling senders.
 
     Takes several minutes.
 

@@ -231,7 +231,7 @@ def launch(
 
 @app.command()
 def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Schedule recipients who were added to the lists after the launch.
+    """Schedule recipients added to the lists after the launch.
 
     Recipients who are already scheduled are skipped and counted.
 

@@ -101,7 +101,7 @@ def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") 
 
 @app.command()
 def code(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Print a sign-in code. Use this command if the e-mail with the code does not arrive.
+    """Print a sign-in code that did not arrive by e-mail.
 
     First, enter the password in the browser. The code is valid for this member's latest sign-in.
 

@@ -21,7 +21,7 @@ def problem_of_quota(quota: Quota) -> str | None:
     if len(quota.ramp_up_percents) > RAMP_UP_DAYS_MAX:
         return f"ramp_up_percents must list at most {RAMP_UP_DAYS_MAX} days, got {len(quota.ramp_up_percents)}"
     if wrong := [each for each in quota.ramp_up_percents if not 1 <= each <= 100]:
-        return f"each value in ramp_up_percents must be 1..100, got {wrong[0]}"
+        return f"ramp_up_percents must be 1..100 each, got {wrong[0]}"
     if quota.ramp_up_days and quota.ramp_up_percents:
         return "ramp_up_days and ramp_up_percents must not both be set"
     if quota.daily_max is None and (quota.ramp_up_days or quota.ramp_up_percents):
