@@ -1,6 +1,6 @@
 """Applications that enqueue over SQL with their own login, and the workspaces each login may act for.
 
-The privileges are defined and granted in sql/rights/.
+sql/rights/ defines and grants their privileges.
 """
 
 from collections.abc import Sequence

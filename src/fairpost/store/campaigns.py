@@ -90,7 +90,7 @@ class Progress:
     members: int
     by_step: Mapping[
         int, Mapping[str, int]
-    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted as states of their own
+    ]  # step -> state -> count; `waiting for the step before` and `parked` count as separate states
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -229,7 +229,7 @@ async def campaigns_before(
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """Remove a draft and everything that belongs only to it.
 
-    Return False if it is no longer a draft: launched campaigns are kept.
+    Return False if it is no longer a draft, because launched campaigns are kept.
     """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
@@ -308,8 +308,8 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
-    """Restart planning from the first prospect to include recipients that were added since. Return False if the
-    campaign is not running.
+    """Restart planning from the first prospect, to include recipients who were added in the meantime. Return False if
+    the campaign is not running.
     """
     return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
 
@@ -333,7 +333,7 @@ async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
 
 async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason | None]]:
     """Move campaigns that are due for a transition to their next state. Return the workspace, name, new state and
-    reason of each.
+    reason of each campaign that was moved.
     """
     rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
     return [(row["workspace"], row["name"], CampaignState(row["state"]), _reason(row)) for row in rows]
@@ -450,8 +450,8 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return how many prospects on the campaign's lists lack one of these fields, and the first few of those prospects
-    with their fields.
+    """Return how many prospects on the campaign's lists lack at least one of these fields, and the first few of those
+    prospects with their fields.
     """
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id

@@ -69,7 +69,8 @@ DEFAULTS: Mapping[str, str] = {
     "log_min_messages": "warning",
     "log_checkpoints": "off",
     "listen_addresses": "",
-    # After a crash, synchronize the file system with one call instead of a thousand files with one call each.
+    # After a crash, synchronize the whole file system with one call, instead of making one call for each of a thousand
+    # files.
     **({"recovery_init_sync_method": "syncfs"} if sys.platform == "linux" else {}),
 }
 
@@ -299,7 +300,7 @@ class EmbeddedServer:
     def _evict_orphans(self) -> PidFile | None:
         """Wait until the processes of a dead server have ended, and kill any that remain.
 
-        If a server turns out to be starting up, return it.
+        If it turns out that a server is starting, return that server.
         """
         for patience_s, then in (
             (ORPHANS_LEAVE_S, signal.SIGQUIT),
@@ -399,7 +400,7 @@ def server_environment() -> dict[str, str]:
 def _failure(what: str, output: str) -> EmbeddedServerError:
     """Return an error with the log lines that explain the failure.
 
-    Each line is included once, because a server may panic any number of times before it ends.
+    Each line is included once, because a server may panic many times before it exits.
     """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said

@@ -5,7 +5,7 @@
     home/postgres/postgres.log     the server's log
     home/postgres/lock             held while the server is created, started or stopped
     home/postgres/alive            held by every process of the server while it is alive
-    home/postgres/stopped          exists after a stop on purpose, until the next start
+    home/postgres/stopped          exists after a deliberate stop, until the next start
     home/postgres/programs-18.6    a copy of the programs, only if the server's user cannot reach ours
 
 embedded.py decides what runs, and why.
@@ -201,7 +201,8 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # Besides the length limit: libpq and PostgreSQL parse these paths as lists in which commas and quotes are special.
+    # Apart from the length limit, libpq and PostgreSQL parse these paths as lists, in which commas and quotes have a
+    # special meaning.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX
 

@@ -73,7 +73,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
     async def set_troubles(self, lease: Lease, troubles: Troubles, *, forgiven: Sequence[EmailId] = ()) -> bool:
-        """Store the account's failures, and restore one attempt to each forgiven e-mail. Return False if the lease is
+        """Store the account's failures, and give one attempt back to each forgiven e-mail. Return False if the lease is
         gone.
         """
         stored = write_troubles(troubles)

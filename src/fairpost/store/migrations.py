@@ -1,7 +1,7 @@
 """Install the schema: apply each numbered migration once, and replace the functions whenever their text changes.
 
-An applied migration is never edited (its checksum is kept); errors are corrected in a later migration. Functions live
-in separate files, one per operation, and are always replaced as a complete set.
+An applied migration is never edited, and its checksum is kept; errors are corrected in a later migration. Functions
+live in separate files, one per operation, and are always replaced as a complete set.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ TAKE_S_MAX = 0.4  # how long other transactions may wait behind us for the table
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
 
-_LOCK = 0x66616972706F7374  # "fairpost": one process migrates, the others wait
+_LOCK = 0x66616972706F7374  # the bytes of "fairpost"; one process migrates while the others wait
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS fairpost.migrations (

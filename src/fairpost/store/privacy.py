@@ -171,7 +171,8 @@ _PREVIEW = """
 async def export(
     store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """Yield everything stored about a person, item by item, each with its section, in the order of SECTIONS.
+    """Yield everything stored about a person, item by item. Each item is returned with its section, and the sections
+    are in the order of SECTIONS.
 
     Because the result goes to that person, other recipients are omitted and IDs are public.
     """

@@ -158,7 +158,7 @@ _FOLD = """
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
 
-# An ID identifies one person, so two prospects cannot share it, whether both are on the list or only one is.
+# An ID identifies one person, so two prospects cannot share an ID, even if only one of them is on the list.
 _TAKEN_IDS = """
     WITH known AS (
         SELECT c.line, o.address AS other FROM chosen c

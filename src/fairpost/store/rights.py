@@ -77,7 +77,7 @@ async def ungranted(conn: "asyncpg.Connection") -> list[str]:
 
 
 async def ungranted_to_applications(conn: "asyncpg.Connection") -> list[str]:
-    """Return the privileges that `migrate` would grant to the applications' role, and to every login that acts for a
+    """Return the privileges that `migrate` would grant to the applications' role and to every login that acts for a
     workspace.
     """
     if not await _is_described(conn, "app_rights(text)"):

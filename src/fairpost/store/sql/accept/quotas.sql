@@ -1,6 +1,6 @@
--- Limits the e-mails that one user may submit per day and have in the queue, and the e-mails that all users of a workspace may submit together.
--- The limits apply to submissions over SMTP or HTTP. For users and workspaces with a limit of their own, they apply to every submission. The user
--- '' always means the workspace as a whole.
+-- Limits the e-mails that one user may submit per day and have in the queue, and the e-mails that all users of a workspace may submit together. The
+-- limits apply to submissions over SMTP or HTTP. If a user or workspace has a limit of its own, that limit applies to every submission. The user ''
+-- always means the workspace as a whole.
 
 -- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few of them.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
@@ -14,7 +14,7 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;
 
--- One of a thousand locks for all users of a workspace: a call that names ten thousand users must not fill the server's lock table, and no
+-- The users of a workspace share about a thousand locks, because a call that names ten thousand users must not fill the server's lock table. No
 -- transaction waits for another workspace.
 CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -37,8 +37,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
 END $$;
 
--- Returns how many more e-mails a user or workspace may submit now. If fewer than `p_asked`, also returns the reason and the time at which the others
--- can be submitted if these are accepted now (null if unknown). The caller holds the user's lock.
+-- Returns how many more e-mails a user or workspace may submit now. If the number is less than `p_asked`, also returns the reason, and the time at
+-- which the remaining e-mails can be submitted if that many are accepted now (null if unknown). The caller holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
@@ -53,8 +53,8 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
-        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There are no more rows
-        -- than hours in a day.
+        -- Here and below, the hour is part of an expression, to keep the planner from using the index by hour alone, which covers all users. There
+        -- are at most as many rows as hours in a day.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;

@@ -100,9 +100,9 @@ BEGIN
     RETURN encoded;
 END $$;
 
--- Removes case differences with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form
--- (NFD, NFKD): for letters with accents, only the letters are listed. For each letter, `translate` searches the whole list, so it is called only for
--- text in one of the scripts on the list.
+-- Removes case differences with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects decomposed text (NFD or
+-- NFKD), because letters are listed without accents. For each letter, `translate` searches the whole list, so it is called only for text in one of
+-- the scripts on the list.
 CREATE OR REPLACE FUNCTION fairpost.small_letters(written text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN written !~ '[\u00b5-\u02ff\u0345\u0370-\u058f\u10a0-\u10ff\u13f0-\u13ff\u1c80-\u1cbf\u1e9e\u1efa-\u1eff\u2132\u2160-\u2188\u24b6-\u24cf\u2c00-\u2cff\ua640-\ua7ff\uab70-\uabbf\uff21-\uff3a\U00010400-\U0001e9ff]' THEN lower(written COLLATE "C") COLLATE "default"

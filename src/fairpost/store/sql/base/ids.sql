@@ -4,7 +4,7 @@ LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
 $$;
 
--- Returns the smallest id that can be created at this moment.
+-- Returns the smallest id that can be created at the given time.
 CREATE OR REPLACE FUNCTION fairpost.first_id_at(moment timestamptz) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20

@@ -29,7 +29,8 @@ BEGIN
     PERFORM fairpost.make_event_days(p_now);
 END $$;
 
--- Does the same as make_partitions while engines are working. If a table stays locked longer than the limit set here, the caller tries again later.
+-- Does the same as make_partitions, but can run while engines are working. If a table stays locked longer than the limit set here, the caller tries
+-- again later.
 CREATE OR REPLACE FUNCTION fairpost.prepare_months(p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 BEGIN

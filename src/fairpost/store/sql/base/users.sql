@@ -1,5 +1,5 @@
--- Decides whether two user names are the same: `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the queue. Names are
--- normalized before they are stored, so stored names can be compared directly.
+-- Decides whether two user names are the same. For example, `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the
+-- queue. Names are normalized before they are stored, so stored names can be compared directly.
 
 -- For ASCII names, by far the most common, this costs no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_user(name text) RETURNS text

@@ -68,7 +68,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Cancels a campaign. From now on, none of its e-mails is begun; an engine then removes the rows, however many there are. A completed campaign can be
+-- Cancels a campaign. From then on, none of its e-mails is begun, and an engine removes the rows, however many there are. A completed campaign can be
 -- cancelled as long as it still has e-mails in the queue.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -100,7 +100,7 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- Finishes all of them at once. Their next steps need no update, because these are removed as well, with the same reason.
+    -- Finishes all of them at once. Their next steps need no update, because they are removed as well, with the same reason.
     PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- their campaign is over, so they have no next step
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
@@ -156,8 +156,8 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are left
-    -- for the next call, so that there are no deadlocks.
+    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are
+    -- left for the next call, to prevent deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t

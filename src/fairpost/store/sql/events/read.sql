@@ -29,7 +29,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_
     SELECT coalesce((SELECT t.turn || '.' || t.last_id FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1), '0.0')
 $$;
 
--- Returns a cursor before the newest `p_n` events, or slightly more.
+-- Returns a cursor that precedes the newest `p_n` events, or slightly more events.
 CREATE OR REPLACE FUNCTION fairpost.events_tail(p_n integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT x.turn || '.' || x.id
@@ -40,7 +40,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
            WHERE t.newer >= p_n ORDER BY t.turn DESC LIMIT 1)) x ORDER BY x.turn DESC, x.id DESC LIMIT 1
 $$;
 
--- Returns the positions of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there
+-- Returns the positions of the next events after a cursor, from the given turns, for all workspaces or for one. Reads one turn at a time until there
 -- are enough events, so a workspace reads only its own events and one index entry per turn. The conditions on transactions are written so that only
 -- the index outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)

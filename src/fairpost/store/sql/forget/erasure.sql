@@ -35,9 +35,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN said::text ~* pattern THEN regexp_replace(said::text, pattern, '[erased]', 'gi')::jsonb ELSE said END
 $$;
 
--- The first step of an erasure: from now on, the person receives no more mail (unless `p_keep_sendable`), and data stored by address is deleted:
--- prospects with their lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` contains the
--- forms of the address that were found.
+-- The first step of an erasure. From then on, the person receives no more mail, unless `p_keep_sendable` is true. Deletes the data stored by address:
+-- prospects with their lists and fields, counts of bounces, and entries of the suppression list, of which only hashes are kept. `written` contains
+-- the forms of the address that were found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
