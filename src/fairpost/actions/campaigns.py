@@ -1,4 +1,4 @@
-"""Actions on campaigns: draft, launch, pause, resume, cancel or retry a campaign, or stop it for one recipient."""
+"""Actions on campaigns: draft, launch, pause, resume, cancel and retry a campaign, and stop it for one recipient."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace

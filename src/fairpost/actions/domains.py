@@ -1,4 +1,4 @@
-"""Actions on a workspace's sending domains (add, check, grant, remove) and on their DKIM keys."""
+"""Actions on a workspace's sending domains (add, check, grant and remove) and on their DKIM keys."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

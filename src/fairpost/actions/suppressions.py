@@ -1,4 +1,4 @@
-"""Actions on the suppression list: add or remove an address, import a list, set the limit for soft bounces."""
+"""Actions on the suppression list: add or remove an address, import a list, and set the limit for soft bounces."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Actions on webhooks: add, edit, pause, resume, rotate the secret, test, replay, remove."""
+"""Actions on webhooks: add, edit, pause, resume, test, replay and remove them, and rotate their secrets."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Middleware for every request: assigns an ID, limits the body's size and time, and always sends a response."""
+"""Middleware that assigns an ID to every request, limits the body's size and time, and always sends a response."""
 
 import asyncio
 import re
@@ -105,8 +105,8 @@ class RequestMiddleware:
 
 
 class _Body:
-    """Limits the size and duration of a request body. Slow or oversized requests are refused and release their
-    resources.
+    """Limits the size and duration of a request body. Slow or oversized requests are refused, and their resources are
+    released.
     """
 
     def __init__(self, receive: Receive, *, most: int) -> None:
@@ -182,8 +182,9 @@ def _client(scope: Scope) -> str | None:
 
 
 def _requests_max(scope: Scope) -> int:
-    """Returns the maximum number of requests per client, which equals the maximum number of connections: each
-    connection carries one request at a time."""
+    """Returns the maximum number of requests per client, which equals the maximum number of connections because each
+    connection carries one request at a time.
+    """
     service = scope["app"].state.service
     return CONNECTIONS_MAX if service is None else int(service.settings.client_connections_max)
 

@@ -67,8 +67,8 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """Returns the store that `fairpost inbox`, `up` and `metrics` use: that of the region in the settings, or else
-        of the first region.
+        """Returns the store that `fairpost inbox`, `up` and `metrics` use. This is the store of the region in the
+        settings, or else of the first region.
         """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])

@@ -100,7 +100,8 @@ class AccountNow:
 class Accounts:
     """A selection of accounts. `all` counts every account; `found` counts those that match.
 
-    `listed` contains at most a hundred of the matches: those with problems first, then by name.
+    `listed` contains at most a hundred of the matches. Accounts with problems come first, and the rest are sorted by
+    name.
     """
 
     all: int

@@ -264,7 +264,7 @@ def _common(row: Any) -> dict[str, Any]:
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    """Parses a From value. Returns None if the value has no address; a name without an address is used with the
+    """Parses a From value. Returns None if the value has no address. A name without an address is used with the
     account's address.
     """
     given = json.loads(text) if text else {}

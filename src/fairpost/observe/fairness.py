@@ -1,7 +1,7 @@
 """Reads which senders have mail waiting, whose mail was sent, and how evenly capacity was shared.
 
-The cost depends on the number of senders, not on the number of e-mails. Hourly counters are never split: a window of a
-day includes all 25 hours that it overlaps.
+The cost depends on the number of senders, not on the number of e-mails. Hourly counters are never split, so a window of
+a day includes all 25 hours that it overlaps.
 """
 
 import asyncio
@@ -257,7 +257,7 @@ async def read_fairness(
 ) -> FairnessReport:
     """Reads the report with several queries, in parallel if connections are available.
 
-    The report is not a consistent snapshot: show it to people, but do not base decisions on it.
+    The report is not a consistent snapshot. Show it to people, but do not base decisions on it.
     """
     require_window(window)
     row = await store.row(_FAIRNESS, now or clock.stated())

@@ -1,7 +1,8 @@
-"""Keeps a restored or copied database from sending e-mails twice: it pauses all sending and states the reason.
+"""Keeps a restored or copied database from sending e-mails twice, by pausing all sending and stating the reason.
 
 An engine calls `guard` before it drives any account, and `remember` every few seconds. The records are in home/engines,
-one file for each life of a database. policy/restored.py decides; this module reads and acts.
+one file for each life of a database. policy/restored.py makes the decision. This module reads the data and acts on the
+decision.
 """
 
 import asyncio

@@ -31,7 +31,10 @@ SLOW_EVERY = timedelta(seconds=10)  # how often hourly figures are read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A point in the history: the e-mails sent since counting began, and the e-mails waiting."""
+    """A point in the history.
+
+    Contains the number of e-mails sent since counting began, and the number of e-mails waiting.
+    """
 
     at: datetime
     sent: int
@@ -137,8 +140,8 @@ class NowWatch:
         )
 
     async def _sent_by(self, workspace: str, now: datetime) -> int:
-        """Returns the number of e-mails sent so far. The number never decreases: e-mails keep counting even when their
-        hour is no longer read.
+        """Returns the number of e-mails sent so far. The number never decreases, because e-mails keep counting even
+        when their hour is no longer read.
         """
         hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
         self._own_sent += sum(max(0, sent - self._own_hours.get(hour, 0)) for hour, sent in hours.items())

@@ -1,6 +1,6 @@
 """Whether an account's mailbox is read, the reason if it is not, and what goes undetected as a result.
 
-Only this module determines the answer; commands, pages, the API and the doctor render it.
+Only this module answers these questions. Commands, pages, the API and the doctor render the answers.
 """
 
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ def in_layout(layout: str, words: Mapping[str, str]) -> str:
 
 
 def escape_words(words: str) -> str:
-    """Escapes plain text as HTML, except inside template tags: the engine escapes what they print."""
+    """Escapes plain text as HTML, except inside template tags, because the engine escapes what they print."""
     pieces, at = [], 0
     for tag in markup.template_tags(words):
         pieces += [html.escape(words[at : tag.start]), tag.text]

@@ -1,5 +1,5 @@
-"""The product's own e-mails as a workspace sends them: with the workspace's content or, if it has none, the operator's
-or Fairpost's.
+"""The product's own e-mails as a workspace sends them, with its own content or, if it has none, with the operator's or
+Fairpost's content.
 
 A workspace's content is inserted into the portal's layout and can use only the fields that the files declare. Before it
 is stored, this content is checked by the same rules as the files. Compiled versions are cached, and one lookup per

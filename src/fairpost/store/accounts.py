@@ -117,9 +117,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[Account]:
-        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of the given
-        routes.
-        """
+        """Return all accounts, or those that belong to `workspace` or serve one of the given routes. Sorted by name."""
         found = await self.runtimes(workspace=workspace, serving=serving, after=after, most=most)
         return [each.account for each in found]
 

@@ -1,6 +1,4 @@
-"""The progress of campaigns in the database: the latest snapshot of each campaign, and the number of e-mails sent over
-time.
-"""
+"""Store the progress of campaigns, which is the latest snapshot of each and the number of e-mails sent over time."""
 
 import json
 from collections.abc import Mapping

@@ -381,7 +381,7 @@ async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: 
 
 
 async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
-    """Return the subject, text and HTML of a step: as launched or, before the launch, as in the current template.
+    """Return the subject, text and HTML of a step, as launched or, before the launch, as in the current template.
 
     A follow-up without a subject uses the first step's subject.
     """

@@ -125,8 +125,8 @@ class EmbeddedServer:
     def start(self, *, is_again: bool = False) -> str:
         """Start the server unless it is running, wait until it is ready, and return its URL.
 
-        The settings apply only if this call starts the server. With `is_again`, only restart a server that has died:
-        raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
+        The settings apply only if this call starts the server. With `is_again`, only restart a server that has died.
+        Raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
         """
         with self._in_plain_words("start"):
             if not self.is_ready() or (self._folder.was_stopped and not is_again):
@@ -413,8 +413,8 @@ def _failure(what: str, output: str) -> EmbeddedServerError:
 def _telling(said: Sequence[str]) -> Iterator[str]:
     """Yield error lines, each with its details and hints.
 
-    The details and hints of other lines are skipped: after an interrupted start, for example, a server hints at damaged
-    data.
+    The details and hints of other lines are skipped, because they can be misleading. For example, a server hints at
+    damaged data after an interrupted start.
     """
     is_telling = False
     for line in said:

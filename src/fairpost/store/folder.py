@@ -68,10 +68,11 @@ class ServerFolder:
 
     @contextmanager
     def guard(self) -> Iterator[int]:
-        """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
+        """Yield a locked file descriptor. Every process that inherits it keeps the lock for as long as the process
+        lives.
 
-        The lock shows whether any such process is left, even if its pid is not visible (because it runs in another
-        container).
+        The lock shows whether any such process is left, even if its pid is not visible because it runs in another
+        container.
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,8 +151,8 @@ class ServerFolder:
             )
 
     def socket_dir(self) -> Path:
-        """Return the socket's directory: in this folder if that makes a valid path, otherwise in the temporary
-        directory.
+        """Return the socket's directory. It is in this folder if that results in a valid path, otherwise in the
+        temporary directory.
         """
         name = hashlib.sha256(b"%d %s" % (os.getuid(), os.fsencode(self.home))).hexdigest()[:16]
         places = (tempfile.gettempdir(), "/tmp")  # noqa: S108 (TMPDIR may be too long as well)

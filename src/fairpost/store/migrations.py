@@ -1,6 +1,6 @@
-"""Install the schema: apply each numbered migration once, and replace the functions whenever their text changes.
+"""Install the schema. Apply each numbered migration once, and replace the functions whenever their text changes.
 
-An applied migration is never edited, and its checksum is kept; errors are corrected in a later migration. Functions
+An applied migration is never edited, and its checksum is kept. Errors are corrected in a later migration. Functions
 live in separate files, one per operation, and are always replaced as a complete set.
 """
 
@@ -94,8 +94,8 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
     """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
-    Applications that enqueue in the meantime wait only briefly: if a transaction holds the tables, all transactions
-    that are waiting behind us continue before we try again.
+    Applications that enqueue in the meantime wait only briefly. If another transaction holds the tables, we let all
+    transactions that are waiting behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
     allow(conn, None)  # no time limit: tables can be of any size, and the caller can see that the migration is running

@@ -167,8 +167,8 @@ async def settled(store: "Store", dirty: DirtySenders) -> None:
 
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
-    """Return senders that are due for a check: senders that are no longer new, throttled senders whose throttle is
-    about to end, and senders registered recently.
+    """Return senders that are due for a check. These are senders that are no longer new, senders whose throttle is
+    about to end, and senders that were registered recently.
     """
     sql = "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders_to_look_at($1, $2) s"
     rows = await store.fetch(sql, most, now)

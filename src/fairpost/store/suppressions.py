@@ -1,6 +1,6 @@
 """Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
-A list is imported in one transaction: either it is read to the end, checked and written, or nothing changes. Lines
+A list is imported in one transaction. Either the whole list is read, checked and written, or nothing changes. Lines
 first go into a temporary table, so a long list needs no more memory than a short one, and reading it does not block
 other transactions.
 """
@@ -68,7 +68,7 @@ async def listed(
     after: str = "",
     most: int,
 ) -> list[Suppression]:
-    """Return entries in alphabetical order: all of them, or those that apply to a workspace.
+    """Return all entries, or those that apply to a workspace, in alphabetical order.
 
     `search` matches part of the address or the reason.
     """

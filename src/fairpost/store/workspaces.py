@@ -34,7 +34,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 class Turn:
     """The remainder of a caller's rate limit.
 
-    `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
+    If the limit is exceeded, `wait_s` is the time after which requests are accepted again.
     """
 
     per_minute: int

@@ -166,7 +166,7 @@ def _workspace(caller: Caller | None) -> str | None:
 
 
 def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
-    """Returns the account as a workspace may see it: by the workspace's own name, and without machine names."""
+    """Returns the account as a workspace may see it, with the workspace's own name for it and without machine names."""
     if caller is None:
         return account
     return replace(

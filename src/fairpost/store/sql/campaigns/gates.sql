@@ -112,8 +112,11 @@ BEGIN
 END $$;
 
 -- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may begin, charges it to the quota and returns
--- null. Otherwise, returns `held` (the caller must return the e-mail), `closed` (the window is closed or the quota is used up, so the caller must
--- close the stream), `parked` (the prospect is paused, and the e-mail waits until the pause ends), or `gone` (the prospect no longer exists).
+-- null. Otherwise, returns one of these:
+--   held     return the e-mail
+--   closed   the window is closed or the quota is used up: close the stream
+--   parked   the prospect is paused, and the e-mail waits until the pause ends
+--   gone     the prospect no longer exists
 CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,8 @@
 -- Puts events in commit order. If a transaction commits late, its events are assigned positions after the commit and do not delay other events.
 --
--- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions began or ended after it. The index
--- outbox_new finds these events; their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change waited for
--- the first and got its id afterwards.
+-- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions began or ended after that turn. The
+-- index outbox_new finds these events; their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
+-- waited for the first and got its id afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

@@ -133,7 +133,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Prevents the account from sending until this moment. Each call replaces the previous one. Returns false if the lease is gone.
+-- Prevents the account from sending until the given time. Each call replaces the previous one. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN

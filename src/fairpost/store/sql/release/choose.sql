@@ -1,6 +1,6 @@
--- Senders blocked on an account advance together with the first sender that is not blocked, and stay at most one e-mail behind it. Otherwise the virtual
--- time would not advance if no other account serves them, and newcomers, which start at that time, would come before all others for a long time. The
--- blocked senders have no disadvantage: they are still first in line for an account that may serve them.
+-- Senders blocked on an account advance together with the first sender that is not blocked, and stay at most one e-mail behind it. Otherwise the
+-- virtual time would not advance if no other account serves them, and newcomers, which start at that time, would come before all others for a long
+-- time. This does not put the blocked senders at a disadvantage: they are still first in line for an account that may serve them.
 CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.node_state c SET vtime = behind.first, turn = c.turn + 1

@@ -37,8 +37,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Wakes sleeping engines when the transaction commits. At commit, a NOTIFY locks the whole database, so it is only sent while an engine sleeps, and
--- never for many e-mails at once. All other mail is found by the checks that engines make every second or two.
+-- Wakes sleeping engines when the transaction commits. At commit, a NOTIFY locks the whole database, so it is sent only while an engine is asleep,
+-- and never for many e-mails at once. Engines find all other mail in the checks that they make every second or two.
 CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -33,8 +33,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
--- Returns how a rule stops its name: held (manually, or with its campaign), throttled, or closed (outside a campaign's window). If several apply,
--- returns the one that lasts longest.
+-- Returns how a rule stops its name: `held` (manually, or with its campaign), `throttled`, or `closed` (outside a campaign's window). If several of
+-- these apply, returns the one that lasts longest.
 CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params
@@ -51,7 +51,7 @@ DECLARE
     g record;
     stopped bigint[];
 BEGIN
-    FOR g IN   -- there are one or two end times: that of this rule, and a later one of another rule about the same nodes
+    FOR g IN   -- there are one or two end times: the end of this rule, and a later end of another rule about the same nodes
         SELECT x.until, array_agg(x.id) AS ids
         FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
               UNION ALL

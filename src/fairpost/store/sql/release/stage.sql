@@ -18,9 +18,9 @@ BEGIN
     END IF;
 END $$;
 
--- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for a
--- long time: on a route that has a tree, arrivals are read by transaction, as in staging. On other routes, all arrivals are unread. In a restored
--- database, transaction ids restart.
+-- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for
+-- a long time. On a route that has a tree, arrivals are therefore read by transaction, as in staging. On other routes, all arrivals are unread. In a
+-- restored database, transaction ids start over.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
     WITH staged AS MATERIALIZED (
@@ -178,8 +178,8 @@ DECLARE
     each_max CONSTANT integer := 200;
     emails_max CONSTANT integer := 5000;   -- number of new e-mails in all arrivals except the last, because each e-mail has an event
     more boolean;                  -- whether some arrivals were not read
-    -- Transaction ids restart in a restored database, and a claim may have run for a long time. Once a minute, all arrivals are therefore read and
-    -- all nodes woken again, as if this had never been done before.
+    -- In a restored database, transaction ids start over, and a claim may have run for a long time. Once a minute, all arrivals are therefore read
+    -- and all nodes woken again, as if this had never been done before.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;

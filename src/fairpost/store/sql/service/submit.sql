@@ -1,5 +1,5 @@
--- Submissions by a workspace: e-mails in its own name, through its own accounts or accounts lent to it. Functions that run for each e-mail are in
--- PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
+-- Submissions by a workspace. The e-mails are in the workspace's own name, through its own accounts or accounts lent to it. Functions that run for
+-- each e-mail are in PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
 
 -- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if the
 -- workspace may not use any such route.
@@ -121,8 +121,8 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… Reusing an idempotency key
--- with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
+-- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` is the submitter: `key:…`, `login:…` or `person:…`. Reusing an
+-- idempotency key with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
     p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,

@@ -30,7 +30,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 DROP FUNCTION IF EXISTS fairpost.accounts_in_doubt();
 
--- Returns accounts with e-mails in doubt about which the account's worker can ask the provider.
+-- Returns the accounts that have e-mails in doubt about which the account's worker can ask the provider.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
@@ -77,8 +77,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
--- Resolves an e-mail in doubt. `p_decision` is sent, failed, or resend (the e-mail waits until `p_due_at`, and the doubt is logged). Returns the new
--- state, or null if the e-mail is not in doubt.
+-- Resolves an e-mail in doubt. `p_decision` is `sent`, `failed`, or `resend` (the e-mail waits until `p_due_at`, and the doubt is logged). Returns
+-- the new state, or null if the e-mail is not in doubt.
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state

@@ -88,7 +88,7 @@ BEGIN
                     SELECT FROM fairpost.sender_rules o WHERE o.workspace = q.workspace AND o.level = v.level AND o.key = v.key
                     AND greatest(o.held_until, o.throttled_until, o.closed_until) > step_group.now OFFSET 0) o)) b ON true
         WHERE (k.settles IS NULL OR s.id IS NOT NULL) AND (k.begins IS NULL OR b.id IS NOT NULL)
-    ), taken AS (   -- if a quota is sufficient only for some of them, the first ones get it
+    ), taken AS (   -- if a quota covers only some of these e-mails, the first ones use it
         SELECT * FROM (SELECT j.*, row_number() OVER (PARTITION BY j.quota_of ORDER BY j.place) AS nth FROM judged j) j
         WHERE j.quota_of IS NULL OR j.nth <= j.allowed AND j.quota_of = ANY (charged)
     )
@@ -178,7 +178,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- Charges one e-mail to today's quota for each entry. The rows are locked, and the quotas are sufficient.
+-- Charges one e-mail to today's quota for each entry. The caller has locked the rows and checked that the quotas are sufficient.
 CREATE OR REPLACE FUNCTION fairpost.use_quotas(p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,4 +1,5 @@
--- Handles mail that only one account may send while this account is suspended. The mail waits for some time and then fails; it can be retried.
+-- Handles mail that can be sent only by one account, as long as this account is suspended. The mail waits for some time and then fails. It can be
+-- retried.
 
 -- Returns the flows of a route, from the tree and also from the arrivals that it has not absorbed, because nothing is staged for an account that may not
 -- send.

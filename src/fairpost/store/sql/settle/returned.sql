@@ -149,7 +149,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Moves a moment to the same time of day (UTC) on that day, if it is before that day.
+-- If a time is before the given day, returns the same time of day (UTC) on that day. Otherwise, returns it unchanged.
 CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
@@ -219,7 +219,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds to the day's bounces of the account and the sender, which affects the sender's score; a complaint counts as a refusal. The caller holds the
+-- Adds to the day's bounces of the account and the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds the
 -- lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$

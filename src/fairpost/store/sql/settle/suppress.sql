@@ -37,9 +37,9 @@ BEGIN
     RETURN found;
 END $$;
 
--- Suppresses an address in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual, unsubscribe or complaint. Returns true if the
--- address was not on the list. If it was, its date is kept, the more serious of the two kinds applies, and urgent mail is stopped if either kind stops
--- it. For an erased person, only the hash is kept.
+-- Suppresses an address in one workspace or ('*') in all. `p_kind` is `soft_bounces`, `hard_bounce`, `manual`, `unsubscribe` or `complaint`. Returns
+-- true if the address was not on the list. If it was, its date is kept, the more serious of the two kinds applies, and urgent mail is stopped if
+-- either kind stops it. For an erased person, only the hash is kept.
 DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.suppress(
     p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
