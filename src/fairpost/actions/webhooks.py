@@ -1,4 +1,4 @@
-"""Actions on webhooks: add, edit, pause, resume, test, replay and remove them, and rotate their secrets."""
+"""Actions on webhooks: add, edit, pause, resume, test and remove them, rotate their secrets, and replay events."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -345,7 +345,7 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns the first problem with an e-mail, or null. This function is authoritative; is_plain is only a shortcut for the obvious cases.
+-- Returns the first problem with an e-mail, or null. This function is authoritative. is_plain is only a shortcut for the obvious cases.
 CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

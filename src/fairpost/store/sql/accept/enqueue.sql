@@ -1,5 +1,5 @@
 -- Enqueues e-mails in the caller's transaction. A call waits for another transaction only if both use the same idempotency key, or if both enqueue
--- for the same user or workspace with a limit.
+-- for the same user or workspace and a limit applies.
 
 -- Returns all recipients of a checked e-mail, each marked with its kind.
 CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
@@ -25,8 +25,8 @@ END $$;
 
 -- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or its first problem. An invalid e-mail does
 -- not affect the others. A known idempotency key returns the first e-mail's id and new = false. The limits are for services that submit their users'
--- e-mails: `p_daily_max` per user in 24 hours, `p_waiting_max` per user in the queue, and `p_workspace_max` per workspace in 24 hours.
--- `p_fingerprints` contains a fingerprint for each e-mail: a known key with a different fingerprint is an error.
+-- e-mails. `p_daily_max` is per user in 24 hours, `p_waiting_max` is per user in the queue, and `p_workspace_max` is per workspace in 24 hours.
+-- `p_fingerprints` contains a fingerprint for each e-mail. A known key with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(

@@ -96,10 +96,10 @@ LANGUAGE sql STABLE AS $$
                                                    '; there is room again when some of it has gone out')))
 $$;
 
--- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key have already been accepted and
--- do not count; nor do invalid e-mails. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as they
--- are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait only
--- if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
+-- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. Invalid e-mails do not count, nor do e-mails with a known
+-- key, because they have already been accepted. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as
+-- they are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait
+-- only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz

@@ -158,10 +158,10 @@ LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
 $$;
 
--- Stores a workspace's hours and quotas for the coming weeks, computed from revision `p_revision` of the schedule. `p_open`: {timezone: multirange},
--- with the workspace's own under ''; null means no window. `p_days`: [{day, starts_at, ends_at, allowed}]; null means no quota. Returns false,
--- changing nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep their count. For changed
--- days, the e-mails already sent are counted again.
+-- Stores a workspace's hours and quotas for the coming weeks, computed from revision `p_revision` of the schedule. `p_open` is {timezone:
+-- multirange}, with the workspace's own time zone under ''; null means no window. `p_days` is [{day, starts_at, ends_at, allowed}]; null means no
+-- quota. Returns false, changing nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep
+-- their count. For changed days, the e-mails already sent are counted again.
 CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

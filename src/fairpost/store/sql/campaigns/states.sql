@@ -85,7 +85,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left; these remain until their
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left. These remain until their
 -- workers have finished.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -143,8 +143,8 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Changes the state of campaigns that are due for a transition: scheduled campaigns at their start time, running campaigns that have no e-mail that
--- could proceed or no account to send it, and completed campaigns with e-mails that can proceed again. The cost depends on the number of live
+-- Changes the state of campaigns that are due for a transition. Scheduled campaigns are due at their start time, running campaigns when they have no
+-- e-mail that could proceed or no account to send it, and completed campaigns when e-mails can proceed again. The cost depends on the number of live
 -- campaigns. Returns the campaigns that changed.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
@@ -207,7 +207,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns the number of e-mails that
--- failed; call again while it is `p_max`. (If the account is suspended, follow-ups wait: see settle/pinned.sql.)
+-- failed. If the number is `p_max`, call again. (If the account is only suspended, follow-ups wait. See settle/pinned.sql.)
 CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,7 +1,8 @@
 -- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from any
 -- cursor.
 
--- Returns the position of a cursor, or raises an error: FP007 if the events after the cursor were dropped, FP001 if the text is not a cursor.
+-- Returns the position of a cursor, or raises an error, which is FP007 if the events after the cursor were dropped and FP001 if the text is not a
+-- cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -79,9 +80,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. Continue after the cursor of the last row; this
--- row has no id if there are no more events. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces. `p_kinds`
--- restricts the result to these types.
+-- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. Continue after the cursor of the last row. If
+-- there are no more events, this row has no id. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces.
+-- `p_kinds` restricts the result to these types.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
     p_after text DEFAULT NULL, p_max integer DEFAULT 100, p_workspace text DEFAULT NULL, p_kinds text[] DEFAULT NULL
 ) RETURNS TABLE (

@@ -183,7 +183,8 @@ LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
--- Erases the content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content that several e-mails share is kept.
+-- Erases the whole content of an e-mail if there were no other recipients, otherwise only the address in it. Content that several e-mails share is
+-- kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_content(p_email bigint, p_content bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Drops history by month: whole partitions instead of individual rows.
+-- Drops history by month, as whole partitions instead of individual rows.
 
 -- Returns the months that have partitions, oldest first, with their size on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
@@ -110,7 +110,7 @@ BEGIN
 END $$;
 
 -- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. There are few such rows,
--- so they are deleted individually. Returns the number of rows; call again while it is `p_max`.
+-- so they are deleted individually. Returns the number of rows. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -151,8 +151,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Deletes events, returned mail, and messages in the development inbox that are older than the given time, oldest first. Returns the number of rows;
--- call again while it is `p_max` or more.
+-- Deletes events, returned mail, and messages in the development inbox that are older than the given time, oldest first. Returns the number of rows.
+-- If the number is `p_max` or more, call again.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WITH returned AS (

@@ -145,8 +145,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name
 $$;
 
--- Returns how many senders are throttled (`stopped`: none of their mail is sent now), how many would be if throttling were on, and how many names are
--- held manually.
+-- Returns how many senders are throttled, how many of these are `stopped` (none of their mail is sent now), how many would be throttled if throttling
+-- were on, and how many names are held manually.
 CREATE OR REPLACE FUNCTION fairpost.count_throttled(
     p_workspace text, p_now timestamptz DEFAULT NULL, OUT throttled bigint, OUT stopped bigint, OUT observed bigint, OUT held bigint
 )

@@ -1,6 +1,6 @@
--- The fair claim selects the e-mails that an account sends next. It is start-time fair queueing over the flow tree, level by level, in O(batch): the cost
--- depends neither on the number of waiting e-mails nor on the number of senders. `policy/fairness.py` is the specification: the same algorithm in plain
--- Python, one e-mail at a time and without locks. Tests compare the two.
+-- The fair claim selects the e-mails that an account sends next. It is start-time fair queueing over the flow tree, level by level, in O(batch). The
+-- cost depends neither on the number of waiting e-mails nor on the number of senders. `policy/fairness.py` is the specification. It is the same
+-- algorithm in plain Python, one e-mail at a time and without locks. Tests compare the two.
 --
 -- The tree: root (a route and a class) → workspace → domain → user → leaf (a stream). Each node has a weight, the number of e-mails waiting below it, and a
 -- virtual time `vtime`: the number of e-mails served, divided by its weight. A node is active while an e-mail below it is due and the node is not

@@ -19,8 +19,8 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.engines e WHERE e.id = p_engine
 $$;
 
--- Releases a dead engine. The caller has proof that none of its processes is alive, so there is no need to wait until its leases expire. `p_heir` is the
--- engine that has taken over the dead engine's state: if the dead engine was asked about the server, the heir answers instead.
+-- Releases a dead engine. The caller has proof that none of its processes is alive, so there is no need to wait until its leases expire. `p_heir` is
+-- the engine that has taken over the dead engine's state. If the dead engine was asked about the server, the heir answers instead.
 DROP FUNCTION IF EXISTS fairpost.bury_engine(text);
 CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

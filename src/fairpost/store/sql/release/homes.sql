@@ -1,5 +1,6 @@
--- Decides where a user is attached in the flow tree: below a single domain, the user's home, regardless of the domain in From. Share, weight and throttle
--- then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is attached below its From domain.
+-- Decides where a user is attached in the flow tree. A user is attached below a single domain, the user's home, regardless of the domain in From.
+-- Share, weight and throttle then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is
+-- attached below its From domain.
 --
 -- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
 -- so that enqueueing never waits for it. Afterwards, it changes only through set_sender or when the user first sends from a proven domain.
@@ -15,7 +16,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.rules_lock(workspace) + 1024   -- the numbers after the thousand locks for rules
 $$;
 
--- Returns the proven domain of a workspace that covers this one: the domain itself or a parent. Null if there is none.
+-- Returns the proven domain of a workspace that covers the given domain, which is the domain itself or a parent. Null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- in DNS form

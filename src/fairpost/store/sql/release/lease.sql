@@ -1,4 +1,4 @@
--- The fenced lease of an account. Its epoch only increases; every claim, renewal, begin and settle names the epoch.
+-- The fenced lease of an account. Its epoch only increases, and every claim, renewal, begin and settle names the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
 -- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that
@@ -130,7 +130,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Records that a process with only this account's worker died, with no other known cause. Counts consecutive deaths across all engines; a sent e-mail
+-- Records that a process with only this account's worker died, with no other known cause. Counts consecutive deaths across all engines. A sent e-mail
 -- resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);

@@ -280,7 +280,7 @@ END $$;
 
 -- Returns the number of queued e-mails and the due time of the oldest e-mail that is due and not held. The cost depends on the number of senders,
 -- never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It reads the first
--- e-mail of a thousand senders: those whose place shows that they have waited longest.
+-- e-mail of the thousand senders that have waited longest, as their places show.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Updates the tree with new arrivals, e-mails that have become due, and holds that have ended. Whichever claim comes first does this. The lock is the
--- route's row, and no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails: a batch of ten thousand
--- e-mails of one sender is one arrival.
+-- route's row, and no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails. For example, a
+-- batch of ten thousand e-mails of one sender is one arrival.
 
 -- Returns the newest version of the row of each of these routes (see migration 0033).
 CREATE OR REPLACE FUNCTION fairpost.routes_now(names text[]) RETURNS SETOF fairpost.routes
@@ -169,8 +169,8 @@ BEGIN
     ORDER BY q.workspace, q.id LIMIT p_n FOR KEY SHARE SKIP LOCKED;
 END $$;
 
--- Stages one route; the caller has locked its row. Returns true if some arrivals or nodes were left for next time because their workspaces are
--- locked.
+-- Stages one route. The caller has locked the route's row. Returns true if some arrivals or nodes were left for next time because their workspaces
+-- are locked.
 CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -274,7 +274,7 @@ BEGIN
         SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
         UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)));
 
-    -- Locked workspaces are left for next time; their arrivals are put back.
+    -- Locked workspaces are left for next time, and their arrivals are put back.
     WITH later AS (
         INSERT INTO fairpost.arrivals
         SELECT a.* FROM unnest(arrived) a

@@ -10,8 +10,8 @@ LANGUAGE sql STABLE AS $$
         SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
 $$;
 
--- Locks and returns the nodes that are not locked. Reads only the newest version of each; otherwise, if that one is locked and skipped, all older
--- versions would be scanned.
+-- Locks and returns the nodes that are not locked. Reads only the newest version of each node. Otherwise, if the newest version is locked and
+-- skipped, all older versions would be scanned.
 CREATE OR REPLACE FUNCTION fairpost.lock_free(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,8 +1,8 @@
 -- Submissions by a workspace. The e-mails are in the workspace's own name, through its own accounts or accounts lent to it. Functions that run for
 -- each e-mail are in PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
 
--- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if the
--- workspace may not use any such route.
+-- Returns the route for a pool or account named by a workspace. It must be the workspace's own pool or account, or a pool that the operator has lent
+-- it. Null if the workspace may not use any such route.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -30,8 +30,8 @@ BEGIN
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END;
 END $$;
 
--- Returns whether an address belongs to the workspace: by its domain or a parent domain, or by a login to this mailbox. If logins have failed for a
--- week, the mailbox no longer counts as proof.
+-- Returns whether an address belongs to the workspace. The proof is the address's domain, a parent domain, or a login to this mailbox. If logins have
+-- failed for a week, the mailbox no longer counts as proof.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$

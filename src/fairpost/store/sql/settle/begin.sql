@@ -9,7 +9,7 @@
 --   held               the e-mail's sender is held, or everything is paused: return the e-mail
 --   inactive           the account is paused or suspended
 --   changed            the account's settings have changed since the lease was taken
---   blocked            the e-mail's workspace is blocked on this account: return the e-mail for other accounts
+--   blocked            the e-mail's workspace is blocked from using this account: return the e-mail for other accounts
 --   suppressed         all recipients are suppressed
 --   expired            the e-mail has expired
 --   closed, parked     for campaigns only (see gates.sql)
