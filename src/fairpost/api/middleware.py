@@ -21,7 +21,7 @@ BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/v1/auth/.*"), 65_536),  # callers are not authenticated yet
     (re.compile(r"/v1/emails/bulk"), 67_108_864),
     (re.compile(r"/v1/emails"), 41_943_040),  # attachments of 25 MiB, in base64
-    (PROSPECTS, 67_108_864),  # read line by line; a JSON array is read as a whole, and has a lower limit
+    (PROSPECTS, 67_108_864),  # read line by line; a JSON array is read as a whole and has a lower limit
     (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # can contain templates
     (re.compile(r"/v1/(templates|portals|suppressions)\b.*"), 22_020_096),
 )

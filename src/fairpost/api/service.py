@@ -50,8 +50,8 @@ class Service:
     guard: NetworkGuard  # restricts which hosts workspaces' accounts connect to
     log: Log  # logs errors that no response reports
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
-    host: str | None = None  # the machine name to announce to mail servers; None: announce only its address
-    resolver: Resolver | None = None  # checks the DNS records of domains; None: the system's resolver
+    host: str | None = None  # the machine name to announce to mail servers, or None to announce only its address
+    resolver: Resolver | None = None  # checks the DNS records of domains; None means the system's resolver
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
     durations: HttpDurations = field(default_factory=HttpDurations)  # durations of requests since they were last stored

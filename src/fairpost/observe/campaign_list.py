@@ -19,7 +19,7 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # running campaigns examined at once: finding out why one is waiting takes a few milliseconds
+ASKED_MAX = 5  # running campaigns examined at once, because finding out why one is waiting takes a few milliseconds
 WHY_AGE_MAX = timedelta(seconds=3)  # older reasons are read again
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 

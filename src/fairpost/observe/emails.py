@@ -29,9 +29,9 @@ class ListedEmail:
     route: str
     account: str | None
     recipients: tuple[Recipient, ...]
-    subject: str | None  # None: its content was deleted
+    subject: str | None  # None if its content was deleted
     created_at: datetime
-    due_at: datetime | None  # None: after the previous e-mail, or when its prospect is no longer paused
+    due_at: datetime | None  # None if it waits for the previous e-mail or for the end of its prospect's pause
     finished_at: datetime | None
     attempts: int
     attempts_max: int
@@ -80,7 +80,7 @@ class ShownEmail:
     route: str
     account: str | None
     created_at: datetime
-    due_at: datetime | None  # None: after the previous e-mail, or when its prospect is no longer paused
+    due_at: datetime | None  # None if it waits for the previous e-mail or for the end of its prospect's pause
     expires_at: datetime | None
     claimed_at: datetime | None
     begun_at: datetime | None

@@ -419,7 +419,8 @@ def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: dat
     are_both = any(row["of"] == "users" and row["is_fair"] is None for row in rows)
     spread = [row for row in ours if queue is not None or not are_both or row["is_fair"] is None]
     first, last = _hour_of(since), _hour_of(now)
-    left = 1 - (now - last) / HOUR  # the part of this hour that is left; this part of the last hour still counts
+    # The fraction of this hour that is left. The same fraction of the first hour still counts.
+    left = 1 - (now - last) / HOUR
     return Served(
         emails=by_hour.total(),
         sent=sum(row["sent"] for row in counted),

@@ -115,7 +115,7 @@ async def lineage_of(store: Store, home: Path) -> tuple[Lineage, bool]:
 
 
 async def _look(store: Store, home: Path) -> _Look:
-    # The file is read first: if another process writes to both in between, only the state of the database can be newer.
+    # The file is read first. If another process writes to both in between, only the state of the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
     row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
@@ -159,7 +159,7 @@ def _memories(home: Path) -> dict[str, Memory]:
         try:
             found[life] = Memory(**{**note, "life": life, "at": datetime.fromisoformat(note["at"])})
         except (KeyError, TypeError, ValueError):
-            continue  # from another version, or damaged: treated as missing
+            continue  # from another version or damaged, so treated as missing
     return found
 
 

@@ -209,8 +209,8 @@ class NowWatch:
         )
 
 
-# Counts e-mails sent. For the installation, this means all e-mails that its accounts have sent; for a workspace, those
-# of the current and the previous hour.
+# Counts e-mails sent. For the installation, these are all e-mails that its accounts have sent. For a workspace, these
+# are the e-mails of the current and the previous hour.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a

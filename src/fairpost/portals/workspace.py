@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 KEPT_MAX = 512  # maximum number of compiled workspace templates
-KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make a source ten times longer
+KEPT_CHARS_MAX = 33_554_432  # for all of them together, because inlined styles can make a source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -461,7 +461,7 @@ async def incomplete(
         f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
     )
     count = len(rows)
-    if count == most:  # there may be more; below this number, the count is exact
+    if count == most:  # there may be more than `most`, so count them all
         count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     return count, [(row["address"], json.loads(row["fields"])) for row in rows]
 

@@ -48,7 +48,7 @@ PANIC = " PANIC: "  # marks a panic in the log
 TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error):")
 MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # marks a continuation of the previous line
 
-# Tuned for a queue on a laptop: durable, low memory use, and quick vacuuming of tables whose rows change often.
+# Tuned for a queue on a laptop: durability, low memory use, and quick vacuuming of tables whose rows change often.
 DEFAULTS: Mapping[str, str] = {
     "fsync": "on",
     "synchronous_commit": "on",

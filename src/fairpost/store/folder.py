@@ -182,7 +182,7 @@ class ServerFolder:
         """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
-        # Keep a pid file with a dead pid: it makes PostgreSQL check again for leftover shared memory.
+        # Keep a pid file with a dead pid, because it makes PostgreSQL check again for leftover shared memory.
         found = read_pid_file(self.data)
         if found is None or pid_exists(found.pid):
             (self.data / "postmaster.pid").unlink(missing_ok=True)

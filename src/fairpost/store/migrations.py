@@ -98,7 +98,8 @@ async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patienc
     transactions that are waiting behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
-    allow(conn, None)  # no time limit: tables can be of any size, and the caller can see that the migration is running
+    # No time limit, because tables can be of any size and the caller can see that the migration is running.
+    allow(conn, None)
     deadline_s = clock.monotonic() + patience_s
     while True:
         try:

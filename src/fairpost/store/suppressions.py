@@ -228,7 +228,7 @@ _INCOMING = """
         line integer, address text, written text, kind text, reason text, created_at timestamptz, workspace text, also_urgent boolean
     ) ON COMMIT DROP"""
 
-# Normalizes each domain once: a million addresses may share a few domains.
+# Normalizes each domain only once, because a million addresses may share a few domains.
 _PARSE = """
     WITH parsed AS MATERIALIZED (
         SELECT i.line, fairpost.parse_address(to_jsonb(i.written)) ->> 'address' AS address

@@ -93,7 +93,7 @@ KINDS: Mapping[str, Kind] = {
     "3F000": Kind.NO_SCHEMA,
     "40": Kind.BUSY,  # deadlock, serialization failure, or a response lost at commit
     "42501": Kind.NO_RIGHT,
-    "42703": Kind.NO_SCHEMA,  # a column, function or table is missing: a restore or an upgrade is in progress
+    "42703": Kind.NO_SCHEMA,  # a column, function or table is missing, because a restore or an upgrade is in progress
     "42883": Kind.NO_SCHEMA,
     "42P01": Kind.NO_SCHEMA,
     "53": Kind.EXHAUSTED,

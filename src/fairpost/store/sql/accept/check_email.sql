@@ -147,7 +147,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.is_email_of(p_id text, p_workspace text) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- a separate statement, because in one expression the cast might run before the check
+    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- in a separate statement, because within one expression, the cast might run before the check
         RETURN false;
     END IF;
     RETURN EXISTS (SELECT FROM fairpost.queue q WHERE q.id = p_id::bigint AND q.workspace = p_workspace)

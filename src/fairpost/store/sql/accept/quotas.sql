@@ -113,7 +113,7 @@ DECLARE
                          e.value ->> 'idempotency_key' AS key, e.value AS e, jsonb_populate_record(NULL::fairpost.plain_fields, e.value) AS o,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-            LEFT JOIN LATERAL (   -- one lookup each, because a plain join may read all senders
+            LEFT JOIN LATERAL (   -- one lookup per sender, because a plain join may read all senders
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name OFFSET 0) s ON true
             LEFT JOIN LATERAL (
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'workspace' AND s.name = '' OFFSET 0) w ON true

@@ -141,7 +141,7 @@ BEGIN
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',
-            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- was parked and claimed at the same moment
+            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- the e-mail was parked and claimed at the same time
         WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';

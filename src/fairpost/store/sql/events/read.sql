@@ -96,7 +96,7 @@ DECLARE
     turns_max CONSTANT integer := 1000;
     whose CONSTANT text := coalesce(p_workspace, fairpost.tenant(), CASE WHEN fairpost.spoken_for() IS NOT NULL THEN fairpost.own_workspace(fairpost.spoken_for()) END);
     most CONSTANT integer := least(greatest(p_max, 1), 1000);
-    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- large for one workspace, because the events of others are not read
+    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- larger for one workspace, because the events of other workspaces are not read
     is_bound CONSTANT boolean := fairpost.is_bound();   -- whether to hide the names of other workspaces' accounts
     place record;
     turns bigint[];

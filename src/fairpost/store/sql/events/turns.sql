@@ -28,7 +28,7 @@ BEGIN
     ELSIF NOT pg_try_advisory_xact_lock(fairpost.turns_lock()) THEN
         RETURN NULL;
     END IF;
-    SELECT * INTO before FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1;   -- a new statement: under the lock
+    SELECT * INTO before FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1;   -- a new statement, which runs under the lock
     snapshot := pg_current_snapshot();
     IF pg_snapshot_xmax(snapshot) < pg_snapshot_xmax(before.snap) THEN
         PERFORM fairpost.begin_event_series(true);

@@ -175,7 +175,7 @@ BEGIN
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
     IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
-        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could remove it, add it again under the same name and send
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could remove the account, add it again under the same name, and send
     END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;

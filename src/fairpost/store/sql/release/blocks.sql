@@ -132,7 +132,7 @@ BEGIN
     FROM told o WHERE o.spot IS NULL;
 
     IF (SELECT true FROM fairpost.counters d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
-        RETURN;   -- the usual case: the index of senders with bounces or refusals is empty
+        RETURN;   -- the usual case, in which the index of senders with bounces or refusals is empty
     END IF;
     RETURN QUERY
     WITH served AS MATERIALIZED (

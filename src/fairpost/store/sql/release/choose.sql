@@ -61,7 +61,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT array_agg(ROW(n.id, c.v, NULL, NULL, NULL, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}', '{}')::fairpost.branch)
             FROM (SELECT fairpost.root_key(r, p_class, lane) AS key FROM unnest(routes) r) r
-            -- the key is compared as one row, so that the index by name, which also has keys, is not used
+            -- the key is compared as one row, to keep the planner from using the index by name, which also contains keys
             CROSS JOIN LATERAL (SELECT n.id, n.route FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, r.key) AND (0, r.key) LIMIT 1) n
             -- v only increases, so the newest version of the row comes first, and old versions are not read
             CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);

@@ -137,7 +137,7 @@ LANGUAGE sql STABLE AS $$
     )
     SELECT (n.counter).* FROM newest n WHERE (n.counter).hour IS NOT NULL
     UNION ALL
-    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, so that the index by hour alone, which covers all users, is not used
+    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, to keep the planner from using the index by hour alone, which covers all users
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 

@@ -68,7 +68,7 @@ BEGIN
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p ON true
-            -- the key is compared as one row, here and below, so that the index by name, which also has keys, is not used
+            -- here and below, the key is compared as one row, to keep the planner from using the index by name, which also contains keys
             WHERE (SELECT true FROM fairpost.nodes o WHERE (o.parent, o.key) BETWEEN (w.parent, w.key) AND (w.parent, w.key) LIMIT 1) IS NULL
         ), grown AS (
             INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
@@ -91,7 +91,7 @@ BEGIN
               FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)) a
         CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (a.parent, a.key) AND (a.parent, a.key) LIMIT 1) n;
     END LOOP;
-    IF users IS NOT NULL THEN   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
+    IF users IS NOT NULL THEN   -- OFFSET 0 keeps the outer DISTINCT from choosing the index of the inner query
         PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users) OFFSET 0) n));
     END IF;
 
@@ -185,7 +185,7 @@ DECLARE
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;
     snapshot pg_snapshot;
     notes tid[];
-    arrived fairpost.arrivals[];   -- the arrivals, combined to one per flow
+    arrived fairpost.arrivals[];   -- the arrivals, combined into one per flow
     strangers fairpost.arrivals[];
     homes text[];
     asleep bigint[];
@@ -196,9 +196,9 @@ DECLARE
     flows uuid[];
     behind boolean := false;
 BEGIN
-    -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even if
-    -- vacuum cannot remove them for a long time. At most a part of each transaction is read at once, so that one with ten thousand new names does not delay
-    -- others.
+    -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even
+    -- if vacuum cannot remove them for a long time. Only a part of a large transaction is read at once, so that a transaction with ten thousand new
+    -- names does not delay others.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL

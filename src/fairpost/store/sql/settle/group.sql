@@ -21,7 +21,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off S
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text;
-    ready bigint[];        -- positions of the accounts whose lease is ours and at the right step
+    ready bigint[];        -- positions of the accounts whose lease is ours and is at the right step
     places bigint[];       -- positions of the accounts for which the step is taken
     settled bigint[];
     followed bigint[];     -- settled e-mails that have follow-ups
@@ -51,7 +51,7 @@ BEGIN
     is_paused := EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now);
     has_erased := EXISTS (SELECT FROM fairpost.suppression_hashes);
 
-    -- Locks first, then reads: the leases, the pause and the quotas are locked by now, and this is a new statement.
+    -- Locks first, then reads. The leases, the pause and the quotas are locked by now, and this is a new statement.
     WITH judged AS MATERIALIZED (
         SELECT k.place, k.account, k.settles, s.follower, b.attempts + 1 AS attempt, b.quota_of, b.allowed
         FROM unnest(ready) r(place)
