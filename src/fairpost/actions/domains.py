@@ -130,8 +130,8 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
 
 
 async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
-    """Returns the domain's keys. If none of them signs mail, also returns the nearest parent domain's keys that sign
-    its mail.
+    """Returns the domain's keys. If none of them signs mail, also returns the keys of the nearest parent domain that
+    sign the domain's mail.
     """
     known = await dkim.keys_of(store, workspace)
     signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}

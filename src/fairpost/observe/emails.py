@@ -63,8 +63,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownEmail:
-    """One e-mail with all details. `remaining` lists the recipients that it has not reached, or had not reached when it
-    ended.
+    """One e-mail with all details. `remaining` lists the recipients that the e-mail has not reached or, if it has
+    ended, had not reached by then.
 
     `has_places` means that its content comes from a campaign and contains placeholders for the recipient's fields.
     """

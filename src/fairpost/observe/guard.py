@@ -52,7 +52,10 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """Three states to compare: the one in this machine's file, the one recorded in the database, and the current one."""
+    """Three states to compare.
+
+    One is in this machine's file, one is recorded in the database, and one is the current state.
+    """
 
     memories: dict[str, Memory]
     known: Identity | None

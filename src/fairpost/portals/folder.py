@@ -81,9 +81,9 @@ class PortalFiles:
 
 
 def read_folders(folders: Sequence[Path], problems: list[Problem]) -> dict[str, PortalFiles]:
-    """Reads the folders. For a type, the last folder that has the type provides all four files.
+    """Reads the folders. All four files of a type come from the last folder that contains the type.
 
-    Each of the portal's own files comes from the last folder that has it.
+    Each of the portal's own files comes from the last folder that contains the file.
     """
     portals: dict[str, PortalFiles] = {}
     for folder in folders:

@@ -1,4 +1,5 @@
-"""Inserts content into its portal's layout, checks that layouts keep it intact, and finds positions in it.
+"""Inserts content into its portal's layout, checks that layouts keep the content intact, and finds positions in the
+content.
 
 A layout is rendered once with the portal's values. Each slot is kept as a mark that cannot occur in any file.
 """

@@ -17,7 +17,8 @@ _EXISTS = "SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)"
 class Application:
     """An application's login and the workspaces it may act for.
 
-    `workspaces` is `*` if it may act for all of them. `is_let_in` is True if the login exists and has its privileges.
+    `workspaces` is `*` if it may act for all of them. `is_let_in` is True if the login exists and has the required
+    privileges.
     """
 
     login: str

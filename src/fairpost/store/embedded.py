@@ -1,7 +1,7 @@
 """Supervise the embedded PostgreSQL server: create, start and stop it, and recover after a crash.
 
-There is one server per home directory, shared by any number of processes. Its files are managed in folder.py, its
-processes in postmaster.py, and its user in identity.py. Connections, migrations and queries do not belong here.
+There is one server per home directory, shared by any number of processes. folder.py manages the server's files,
+postmaster.py its processes, and identity.py its user. Connections, migrations and queries do not belong here.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Take, renew and drop leases on accounts, and record what a lease holder reports about its account.
+"""Take, renew and drop leases on accounts, and record what the holder of a lease reports about the account.
 
 A lease holder's operations on e-mails are in claims.py and steps.py.
 """

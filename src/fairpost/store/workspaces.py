@@ -316,8 +316,8 @@ async def health(
 
 
 async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Return the bad findings of the last check for each domain or, if it was not checked, for its nearest parent that
-    was.
+    """Return the bad findings of the last check for each domain. If a domain was not checked, return the findings for
+    the nearest parent domain that was.
     """
     rows = await store.fetch(
         """SELECT DISTINCT ON (w.domain) d.domain, d.findings FROM unnest($2::text[]) w(domain)
