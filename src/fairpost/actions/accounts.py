@@ -1,4 +1,4 @@
-"""Actions on sender accounts: add, change, pause, resume, unblock, remove.
+"""Actions on sender accounts: add, change, pause, resume, unblock and remove.
 
 Secrets are already sealed. Before calling an action, front ends check whether the workspace may use the mailbox or the
 server.
@@ -26,8 +26,8 @@ OF_WORKSPACE_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """Proof that an address belongs to a workspace: a login to the mailbox `name`, or the verified domain if `name` is
-    None.
+    """Proof that an address belongs to a workspace. The proof is a login to the mailbox `name` or, if `name` is None,
+    the verified domain.
     """
 
     name: str | None

@@ -1,4 +1,4 @@
-"""Actions on campaigns: draft, launch, pause, resume, cancel or retry a campaign, or stop it for one recipient."""
+"""Actions on campaigns: draft, launch, pause, resume, cancel and retry a campaign, and stop it for one recipient."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -169,7 +169,7 @@ async def remove(actor: Actor, request: Named, store: Store) -> None:
 
 @action("campaign.launch")
 async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
-    """Launches a campaign. If it is already running, its planning continues."""
+    """Launches a campaign. If the campaign is already running, its planning continues."""
     before = await _campaign(store, request)
     if before.state not in LAUNCHABLE:
         raise wrong_state(before, "launch")

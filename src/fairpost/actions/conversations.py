@@ -68,7 +68,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAccepted:
-    """The e-mail is invalid or exceeds a quota, which allows e-mails again at `until`. `code` is the database's error
+    """The e-mail is invalid, or it exceeds a quota that allows e-mails again at `until`. `code` is the database's error
     code.
     """
 

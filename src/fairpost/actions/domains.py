@@ -1,4 +1,4 @@
-"""Actions on a workspace's sending domains (add, check, grant, remove) and on their DKIM keys."""
+"""Actions on a workspace's sending domains (add, check, grant and remove) and on their DKIM keys."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -130,8 +130,8 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
 
 
 async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
-    """Returns the domain's keys. If none of them signs mail, also returns the nearest parent domain's keys that sign
-    its mail.
+    """Returns the domain's keys. If none of them signs mail, also returns the keys of the nearest parent domain that
+    sign the domain's mail.
     """
     known = await dkim.keys_of(store, workspace)
     signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}

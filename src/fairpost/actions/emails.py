@@ -1,4 +1,4 @@
-"""Actions on individual e-mails: cancel, retry, resolve."""
+"""Actions on individual e-mails: cancel, retry and resolve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Actions on the whole installation: rotate the master key, drop old history, share an account between regions."""
+"""Actions on the whole installation: rotate the master key, drop old history, and share an account between regions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class ShareAccount:
 async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> Rotation | None:
     """Rotates the master key. Returns None if there is no key and no password yet.
 
-    The passwords and the audit entry are written in one commit; the key file follows.
+    The passwords and the audit entry are written in one commit, and then the key file is written.
     """
     recorded = _Recorded(actor, store)
     return await rotation.rotate(recorded, request.vault, drop_unreadable=request.drop_unreadable)

@@ -48,8 +48,8 @@ def loans_of(written: Sequence[Lent], *, workspace: str, operator: Operator, bef
 
 
 def first_loans(workspace: str, operator: Operator) -> list[Loan]:
-    """Returns the default loans of a new workspace: none, except the pool `default` for the operator's own
-    workspace.
+    """Returns the default loans of a new workspace: none, except that the operator's own workspace gets the pool
+    `default`.
     """
     return [Loan("default", (PROVEN, ACCOUNT))] if workspace == operator.workspace else []
 

@@ -1,4 +1,5 @@
-"""Actions on people who sign in, both members and admins: invite, change roles, disable, enable, send links.
+"""Actions on people who sign in, both members and admins: invite them, change their roles, disable or enable them, and
+send them links.
 
 Admins belong to no workspace; the home database stores them. Signing in is handled in auth/.
 """

@@ -1,4 +1,4 @@
-"""Actions on the product's system e-mails: override their content for a workspace, and reset it to the built-in
+"""Actions on the product's system e-mails: override the content for a workspace, and reset the content to the built-in
 files.
 """
 

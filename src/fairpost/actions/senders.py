@@ -1,4 +1,4 @@
-"""Actions on senders: pause everything, hold a name, throttle a user, and undo each of these."""
+"""Actions on senders: pause everything, hold a name, throttle a user, and reverse each of these."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -99,8 +99,8 @@ class Unthrottle:
 class SetUser:
     """Settings of a workspace or user. None keeps a value; 0 or "" removes it.
 
-    With `policy`, the tier is decided immediately. Without it, an engine decides the tier later; this is for callers
-    who may not see scores. With `is_whole`, omitted values are removed, and the age is unknown if `since` is omitted.
+    With `policy`, the tier is decided immediately. Without it, an engine decides the tier later. Callers that may not
+    see scores use this. With `is_whole`, omitted values are removed, and the age is unknown if `since` is omitted.
     """
 
     sender: SenderId
@@ -133,7 +133,7 @@ async def resume(actor: Actor, request: Resume, store: Store) -> Paused:
 
 @action("sender.hold")
 async def hold(actor: Actor, request: Hold, store: Store) -> datetime | None:
-    """Holds a name. Returns when the hold ends, or None if it lasts until it is released."""
+    """Holds a name. Returns when the hold ends, or None if the hold lasts until it is released."""
     now, name = await store.now(), request.name
     until = now + request.length if request.length else request.until
     _require_future(until, now)

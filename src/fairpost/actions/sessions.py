@@ -1,4 +1,4 @@
-"""Actions on your own sign-in: use a link, choose or change a password, end a session. Sessions of other people can
+"""Actions on your own sign-in: use a link, choose or change a password, and end a session. Sessions of other people can
 also be ended.
 
 Signing in is handled in auth/, where a refusal is a return value, so the attempt count is committed.

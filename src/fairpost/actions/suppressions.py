@@ -1,4 +1,4 @@
-"""Actions on the suppression list: add or remove an address, import a list, set the limit for soft bounces."""
+"""Actions on the suppression list: add or remove an address, import a list, and set the limit for soft bounces."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -81,7 +81,7 @@ async def remove(actor: Actor, request: RemoveSuppression, store: Store) -> None
 
 @action("suppression.import")
 async def import_(actor: Actor, request: ImportSuppressions, store: Store) -> Imported:
-    """Imports all lines or none. Each workspace in the list has its own audit entry."""
+    """Imports all lines or none. A separate audit entry is written for each workspace in the list."""
     counted: Counter[str] = Counter()
     lines = _counting(request.lines, counted)
     try:

@@ -1,4 +1,4 @@
-"""Actions on templates and sequences: create, change, remove. A template is checked before it is stored."""
+"""Actions on templates and sequences: create, change and remove. A template is checked before it is stored."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""Actions by people who received campaign mail: unsubscribe through the link in it, or undo this. A repeated request
-changes nothing.
+"""Actions by people who received campaign mail: unsubscribe through the link in an e-mail, and undo the unsubscribe. A
+repeated request changes nothing.
 """
 
 from dataclasses import dataclass

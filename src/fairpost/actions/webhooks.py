@@ -1,4 +1,4 @@
-"""Actions on webhooks: add, edit, pause, resume, rotate the secret, test, replay, remove."""
+"""Actions on webhooks: add, edit, pause, resume, test and remove them, rotate their secrets, and replay events."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class AddWebhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedWebhook:
-    """A webhook. `called` is its public ID, as the caller wrote it."""
+    """A webhook. `called` is the webhook's public ID, as the caller wrote it."""
 
     id: int
     called: str

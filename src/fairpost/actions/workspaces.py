@@ -1,4 +1,6 @@
-"""Actions on workspaces: add, assign to a region, lend pools, suspend, readmit, set the request limit."""
+"""Actions on workspaces: add, suspend and readmit them, assign them to a region, lend them pools, and set their request
+limit.
+"""
 
 import re
 from collections.abc import Mapping, Sequence

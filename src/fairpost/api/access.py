@@ -49,7 +49,7 @@ cookie = APIKeyCookie(
 class Caller:
     """A caller in one workspace.
 
-    `store` sees only that workspace. `owner` sees everything: pass it only to calls that take the workspace as an
+    `store` sees only that workspace. `owner` sees everything, so pass it only to calls that take the workspace as an
     argument.
     """
 

@@ -99,8 +99,10 @@ class RequestModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_keys(cls, given: Any) -> Any:
-        """Rejects too many keys: a million unknown ones would produce a million errors and block the process for
-        several seconds."""
+        """Rejects objects with too many keys.
+
+        A million unknown keys would produce a million errors and block the process for several seconds.
+        """
         if isinstance(given, dict):
             for each in (given, *given.values()):
                 if isinstance(each, dict) and len(each) > KEYS_MAX:

@@ -147,7 +147,7 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
         version=__version__,
         description=DESCRIPTION,
         openapi_tags=TAGS,
-        docs_url=None,  # our own page replaces it: it loads nothing from other servers
+        docs_url=None,  # replaced by our own page, which loads nothing from other servers
         redoc_url=None,
     )
     app.state.service = service

@@ -143,7 +143,7 @@ def _path(error: Error, body: JSON) -> Path:
 
 
 def _is_settled(path: Path, found: Sequence[tuple[Path, Error]]) -> bool:
-    """Returns whether another member of the union fits better: its error is deeper, or is not about the type."""
+    """Returns whether another member of the union fits better, because its error is deeper or is not about the type."""
     return any(
         other[: len(path)] == path and (len(other) > len(path) or error["type"] not in EXPECTED)
         for other, error in found

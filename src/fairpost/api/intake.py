@@ -53,7 +53,7 @@ async def submit(
 ) -> list[Taken | Refused]:
     """Submits e-mails in a separate commit and returns a result for each, in order.
 
-    If the e-mails were built from other requests, pass those as `requests`: they are compared with earlier requests
+    If the e-mails were built from other requests, pass those as `requests`. They are compared with earlier requests
     that used the same idempotency key.
     """
     said = json.dumps(requests, ensure_ascii=False) if requests is not None else None

@@ -1,4 +1,4 @@
-"""Live topics: as long as a topic has watchers, one query serves all of them.
+"""Live topics. As long as a topic has watchers, one query serves all of them.
 
 The database is queried once, no matter how many pages are open. Charts are drawn once for each screen size in use. A
 slow watcher gets the newest state and skips the states in between. A topic's query is called a look. Slow looks run

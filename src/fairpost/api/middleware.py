@@ -1,4 +1,4 @@
-"""Middleware for every request: assigns an ID, limits the body's size and time, and always sends a response."""
+"""Middleware that assigns an ID to every request, limits the body's size and time, and always sends a response."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/v1/auth/.*"), 65_536),  # callers are not authenticated yet
     (re.compile(r"/v1/emails/bulk"), 67_108_864),
     (re.compile(r"/v1/emails"), 41_943_040),  # attachments of 25 MiB, in base64
-    (PROSPECTS, 67_108_864),  # read line by line; a JSON array is read as a whole, and has a lower limit
+    (PROSPECTS, 67_108_864),  # read line by line; a JSON array is read as a whole and has a lower limit
     (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # can contain templates
     (re.compile(r"/v1/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
@@ -105,8 +105,8 @@ class RequestMiddleware:
 
 
 class _Body:
-    """Limits the size and duration of a request body. Slow or oversized requests are refused and release their
-    resources.
+    """Limits the size and duration of a request body. Slow or oversized requests are refused, and their resources are
+    released.
     """
 
     def __init__(self, receive: Receive, *, most: int) -> None:
@@ -182,8 +182,9 @@ def _client(scope: Scope) -> str | None:
 
 
 def _requests_max(scope: Scope) -> int:
-    """Returns the maximum number of requests per client, which equals the maximum number of connections: each
-    connection carries one request at a time."""
+    """Returns the maximum number of requests per client, which equals the maximum number of connections because each
+    connection carries one request at a time.
+    """
     service = scope["app"].state.service
     return CONNECTIONS_MAX if service is None else int(service.settings.client_connections_max)
 

@@ -1,6 +1,6 @@
 """Pagination. A cursor marks where the previous page ended.
 
-Numbers in cursors are sealed, because they would otherwise reveal counts for the whole installation.
+Numbers in cursors are encrypted, because they would otherwise reveal counts for the whole installation.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode

@@ -1,7 +1,7 @@
 """HTTP on a connection, with limits on everything except the body.
 
-Request heads and trailers are limited in size and time. Each client has limits on connections and unfinished heads (see
-clients.py); anything above these limits is refused without being read.
+Request heads and trailers are limited in size and time. Connections and unfinished heads are also limited per client
+(see clients.py). Anything above these limits is refused without being read.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ HEAD_S_MAX = 10.0  # from the connection or the previous response to the end of 
 HEAD_S_FREE = 1.0
 FIRST_S_MAX = 1.0  # how long a shutdown waits for the first request on a new connection
 REST_S_MAX = 5.0  # how long an unread body may continue after the response
-# After the response, up to this much of an unread body is discarded: a client that is cut off may miss the response.
+# After the response, up to this much of an unread body is discarded, because a client that is cut off may miss the
+# response.
 REST_BYTES_MAX = 8_388_608
 STREAMS = ("/v1/live/", "/api/live/")
 

@@ -10,13 +10,13 @@ from fairpost.store.store import Store
 from fairpost.templates.reader import OPENING, TemplateError
 from fairpost.templates.rendering import Rendered, Template, Unrenderable, compile_template
 
-FILLED_MAX = 50  # on each page, starting with the first
+FILLED_MAX = 50  # maximum number of subjects to render on each page
 
 Subjects = Mapping[EmailId, str]
 
 
 def filled(email: ShownEmail) -> Rendered | None:
-    """Returns the rendered content, or None if it is no longer stored or its fields do not match."""
+    """Returns the rendered content, or None if the content is no longer stored or the fields do not match it."""
     if email.subject is None:
         return None
     words = Template(subject=email.subject, text=email.text, html=email.html)

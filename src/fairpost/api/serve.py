@@ -1,4 +1,4 @@
-"""Runs the service as several processes: a parent that holds the socket, and workers that respond on it.
+"""Runs the service as several processes. A parent process holds the socket, and workers respond on it.
 
 SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
 requests in progress are still answered."""

@@ -1,4 +1,4 @@
-"""Reads the server of an account from a request, checks it, and renders it."""
+"""Reads the server of an account from a request, checks the server, and renders it in responses."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -50,8 +50,8 @@ class Service:
     guard: NetworkGuard  # restricts which hosts workspaces' accounts connect to
     log: Log  # logs errors that no response reports
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
-    host: str | None = None  # the machine name to announce to mail servers; None: announce only its address
-    resolver: Resolver | None = None  # checks the DNS records of domains; None: the system's resolver
+    host: str | None = None  # the machine name to announce to mail servers, or None to announce only its address
+    resolver: Resolver | None = None  # checks the DNS records of domains; None means the system's resolver
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
     durations: HttpDurations = field(default_factory=HttpDurations)  # durations of requests since they were last stored
@@ -67,8 +67,8 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """Returns the store that `fairpost inbox`, `up` and `metrics` use: that of the region in the settings, or else
-        of the first region.
+        """Returns the store that `fairpost inbox`, `up` and `metrics` use. This is the store of the region in the
+        settings, or else of the first region.
         """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])

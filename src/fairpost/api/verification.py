@@ -1,4 +1,7 @@
-"""Verifies an account's server for HTTP callers: connects, signs in, sends nothing, and describes the result."""
+"""Verifies an account's server for HTTP callers.
+
+Connects and signs in without sending anything, and describes the result.
+"""
 
 import asyncio
 
@@ -15,7 +18,7 @@ VERIFYING_S_MAX = 45.0
 
 
 async def verify(account: Account, service: Service) -> Verified:
-    """Verifies a stored account. Accounts of workspaces only connect where the guard allows."""
+    """Verifies a stored account. Accounts that belong to workspaces connect only to servers that the guard allows."""
     guard = service.guard if account.workspace is not None else None
     try:
         async with asyncio.timeout(VERIFYING_S_MAX):

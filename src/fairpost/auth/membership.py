@@ -1,4 +1,4 @@
-"""People who can sign in: inviting them, setting their passwords, changing and disabling them.
+"""People who can sign in. Invites them, sets their passwords, changes their roles, and disables them.
 
 The first admin needs no invitation.
 """
@@ -62,7 +62,10 @@ async def invite(
     mail: ServiceMail | None = None,
     now: datetime | None = None,
 ) -> Offered | Refused:
-    """Creates a link to choose a password, and sends it if `mail` is given. The person's previous link becomes invalid."""
+    """Creates a link to choose a password, and sends the link if `mail` is given.
+
+    The person's previous link becomes invalid.
+    """
     if (refused := _refused_words(workspace, name, role)) is not None:
         return refused
     async with store.together() as tx:
@@ -81,8 +84,8 @@ async def invite(
 async def offer_reset(
     store: "Store", person_id: PersonId, *, mail: ServiceMail | None = None, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a link to choose a new password, and sends it if `mail` is given. Only a manager or an admin can request
-    the link, because access to a mailbox must not be enough to take over an account.
+    """Creates a link to choose a new password, and sends the link if `mail` is given. Only a manager or an admin can
+    request the link, because access to a mailbox must not be enough to take over an account.
     """
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person

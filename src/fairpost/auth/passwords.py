@@ -1,4 +1,5 @@
-"""Passwords: the rules for choosing them, and their hashes. They use Argon2id, whose parameters are defined only here.
+"""Passwords: the rules for choosing them, and their hashes. The hashes use Argon2id, whose parameters are defined only
+here.
 
 Hashing deliberately takes a tenth of a second and 64 MB. Hashes are computed in threads, two at a time, with a limited
 queue.
@@ -125,7 +126,10 @@ def _decoy(hasher: PasswordHasher) -> str:
 
 
 def _bytes(password: str) -> bytes:
-    """Encodes a password. The text is normalized, because keyboards compose letters differently, and limited in length."""
+    """Encodes a password.
+
+    The text is normalized, because keyboards compose letters differently. Its length is limited.
+    """
     return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
 
 

@@ -38,7 +38,7 @@ async def still_open(store: "Store", token_hashes: Collection[bytes], *, now: da
 
 
 async def revoke_session(store: "Store", person_id: PersonId, session_id: str, *, now: datetime | None = None) -> bool:
-    """Ends a session by the ID that `sessions_of` lists. Returns False if the person has no such session."""
+    """Ends a session by the ID that `sessions_of` lists. Returns False if the person has no session with this ID."""
     return await rows.revoke_named(store, person_id, session_id, now=now)
 
 

@@ -1,8 +1,8 @@
 """Signing in: the password, then a code by e-mail in the same browser. Both steps are required for a session.
 
 Errors never say which part is wrong, and every attempt takes the same time. Each attempt is counted as a failure before
-the password or code is checked. If it was correct, it is removed from the count afterwards. Parallel attempts therefore
-have no advantage.
+the password or code is checked. If the password or code was correct, the attempt is then removed from the count.
+Parallel attempts therefore have no advantage.
 """
 
 import math
@@ -316,8 +316,10 @@ def network_of(client: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """Returns the address if the database can store it. All other addresses cannot belong to a person, so they share
-    one attempt count."""
+    """Returns the address if the database can store it.
+
+    Addresses that cannot be stored cannot belong to a person, so they share one attempt count.
+    """
     is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
     return text if is_fine else ""
 

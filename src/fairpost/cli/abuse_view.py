@@ -1,4 +1,7 @@
-"""Output of `fairpost simulate abuse`: rates, plus a line for each kind of sender, for both scoring methods."""
+"""Output of `fairpost simulate abuse`: rates, and a line for each kind of sender.
+
+Both are shown for each of the two scoring methods.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The e-mails of a campaign: list recipients, retry, preview, and send a test."""
+"""The e-mails of a campaign: list and retry recipients, preview an e-mail, and send a test."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""Every command by group, with its location in the code and its one-line help.
+"""Every command by group, with the command's location in the code and its one-line help.
 
 A command's file is imported only when the command is used, so each command starts quickly.
 """

@@ -154,7 +154,10 @@ def explain(
 
 
 def _reply(text: str) -> Reply:
-    """Parse a reply as it appears in a log: the text, with or without the code. Each line may repeat the code."""
+    """Parse a reply as it appears in a log.
+
+    A reply is the text, with or without the code. Each line may repeat the code.
+    """
     text = text.strip()
     code = text[:3]
     if not (code.isascii() and code.isdigit() and len(code) == 3 and not text[3:4].isalnum()):

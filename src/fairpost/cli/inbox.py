@@ -361,8 +361,11 @@ def _say_trouble(message: str) -> None:
 
 
 def _say(line: str, *, err: bool = False) -> None:
-    """Print a line. If the output is closed, the line is dropped: the message is kept, and its sender must still get
-    the reply."""
+    """Print a line.
+
+    If the output is closed, the line is dropped without an error, because the message is kept and its sender must still
+    get the reply.
+    """
     from contextlib import suppress
 
     with suppress(OSError):

@@ -36,7 +36,7 @@ class PresetOptions:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    value: Any  # null: no such limit
+    value: Any  # null means that there is no such limit
 
 
 def _option(limit: Limit) -> Any:

@@ -1,4 +1,4 @@
-"""`fairpost receive`: receives mail at bounce addresses, as an SMTP or LMTP server or from a pipe."""
+"""`fairpost receive`: receive mail at bounce addresses, as an SMTP or LMTP server or from a pipe."""
 
 import sys
 from pathlib import Path

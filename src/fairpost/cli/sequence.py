@@ -208,7 +208,7 @@ def _rows(steps: "Sequence[Step]", known: "dict[str, StoredTemplate]") -> list[t
 
 
 def _subject(steps: "Sequence[Step]", number: int, known: "dict[str, StoredTemplate]") -> str:
-    """Return a step's subject. A follow-up has the first step's subject, unless it has its own."""
+    """Return a step's subject. A follow-up uses the first step's subject, unless it has its own."""
     step = steps[number - 1] if steps[number - 1].own_subject else steps[0]
     return plain(known[step.template].subject)
 

@@ -1,4 +1,4 @@
-"""`fairpost simulate`: simulates days of sending in minutes, with the engine's own code on a virtual clock."""
+"""`fairpost simulate`: simulate days of sending in minutes, using the engine's own code on a virtual clock."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated

@@ -100,7 +100,7 @@ class AccountNow:
 class Accounts:
     """A selection of accounts. `all` counts every account; `found` counts those that match.
 
-    `listed` contains at most a hundred of the matches: those with problems first, then by name.
+    `listed` contains at most a hundred of the matches. They are sorted from worst to best, then by name.
     """
 
     all: int

@@ -1,4 +1,4 @@
-"""Watches the newest campaigns: their progress, and what they are waiting for.
+"""Watches the progress of the newest campaigns, and what they are waiting for.
 
 The cost depends on the number of campaigns, not on the number of e-mails.
 """
@@ -19,7 +19,7 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # running campaigns examined at once: finding out why one is waiting takes a few milliseconds
+ASKED_MAX = 5  # running campaigns examined at once, because finding out why one is waiting takes a few milliseconds
 WHY_AGE_MAX = timedelta(seconds=3)  # older reasons are read again
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
@@ -92,7 +92,7 @@ class CampaignsWatch:
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """Returns the counts of the last snapshot.
 
-        Small running campaigns are counted now, but only as many as can be counted in a few milliseconds.
+        Small running campaigns are counted now instead, but only as many as can be counted in a few milliseconds.
         """
         rows = await self._store.fetch(
             """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at

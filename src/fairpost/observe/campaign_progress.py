@@ -60,7 +60,7 @@ class ProgressView:
 
     @property
     def drift_s(self) -> float | None:
-        """How many seconds later than forecast at launch the campaign ended or is expected to end.
+        """How many seconds later than the forecast at launch the campaign ended or is expected to end.
 
         Negative if earlier.
         """

@@ -1,4 +1,4 @@
-"""Reads the state of campaigns: their progress, and what they are waiting for."""
+"""Reads the progress of campaigns, and what they are waiting for."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -147,7 +147,7 @@ async def _facts(
 
 
 async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[Any]) -> Condition | None:
-    """Returns what stops the campaign: a manual hold, a throttle, or a block on every account.
+    """Returns what stops the campaign, which can be a manual hold, a throttle, or a block on every account.
 
     Closed sending windows are reported separately.
     """

@@ -1,7 +1,7 @@
 """Checks for common problems. Each result is graded as OK, a note, or a problem with its next step.
 
 The facts are defined in findings.py, and observe/doctor.py reads them. diagnosis.py explains why individual e-mails are
-waiting; this module only grades the reasons.
+waiting. This module only grades the reasons.
 """
 
 import shlex
@@ -418,8 +418,8 @@ def _subject(condition: Condition) -> tuple[str, Value]:
 
 
 def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
-    """Returns one row for all accounts in the same condition: a sentence about the first account, and the names of the
-    others.
+    """Returns one row for all accounts in the same condition. The row contains a sentence about the first account, and
+    the names of the others.
 
     The row is a problem if e-mails are waiting for any of these accounts.
     """
@@ -494,8 +494,8 @@ def _borrowed(engine: Engine) -> Iterable[Check]:
 
 
 def _domains(engine: Engine) -> Iterable[Check]:
-    """Returns the worst finding of each domain. Only findings on the operator's own domains are problems: other
-    domains belong to their workspaces.
+    """Returns the worst finding of each domain. Only findings on the operator's own domains are problems, because all
+    other domains belong to workspaces.
     """
     order = (Health.BAD, Health.WARNING)
     found = [

@@ -46,7 +46,7 @@ SELECT s.name, s.setting, CASE s.source
     ELSE format('ALTER SYSTEM RESET %I; then: SELECT pg_reload_conf()', s.name) END AS reset
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
-LOOKS_AT_THE_CLOCK = 3  # number of measurements; the shortest one is the most precise
+LOOKS_AT_THE_CLOCK = 3  # number of measurements, of which the shortest is the most precise
 OPEN_S_MIN = 60  # shorter transactions are normal
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)

@@ -29,9 +29,9 @@ class ListedEmail:
     route: str
     account: str | None
     recipients: tuple[Recipient, ...]
-    subject: str | None  # None: its content was deleted
+    subject: str | None  # None if its content was deleted
     created_at: datetime
-    due_at: datetime | None  # None: after the previous e-mail, or when its prospect is no longer paused
+    due_at: datetime | None  # None if it waits for the previous e-mail or for the end of its prospect's pause
     finished_at: datetime | None
     attempts: int
     attempts_max: int
@@ -63,8 +63,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownEmail:
-    """One e-mail with all details. `remaining` lists the recipients that it has not reached, or had not reached when it
-    ended.
+    """One e-mail with all details. `remaining` lists the recipients that the e-mail has not reached or, if it has
+    ended, had not reached by then.
 
     `has_places` means that its content comes from a campaign and contains placeholders for the recipient's fields.
     """
@@ -80,7 +80,7 @@ class ShownEmail:
     route: str
     account: str | None
     created_at: datetime
-    due_at: datetime | None  # None: after the previous e-mail, or when its prospect is no longer paused
+    due_at: datetime | None  # None if it waits for the previous e-mail or for the end of its prospect's pause
     expires_at: datetime | None
     claimed_at: datetime | None
     begun_at: datetime | None
@@ -264,7 +264,7 @@ def _common(row: Any) -> dict[str, Any]:
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    """Parses a From value. Returns None if the value has no address; a name without an address is used with the
+    """Parses a From value. Returns None if the value has no address. A name without an address is used with the
     account's address.
     """
     given = json.loads(text) if text else {}

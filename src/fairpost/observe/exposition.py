@@ -1,5 +1,5 @@
-"""Formats the metrics for Prometheus. No label contains the name of a sender, an account or a path, because their
-number is unlimited.
+"""Formats the metrics for Prometheus. No label contains the name of a sender, an account or a path, because there can
+be any number of them.
 
 Counters end in `_total`, and histograms only grow. Values computed over a window are gauges.
 """

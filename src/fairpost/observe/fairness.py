@@ -1,7 +1,7 @@
 """Reads which senders have mail waiting, whose mail was sent, and how evenly capacity was shared.
 
-The cost depends on the number of senders, not on the number of e-mails. Hourly counters are never split: a window of a
-day includes all 25 hours that it overlaps.
+The cost depends on the number of senders, not on the number of e-mails. Hourly counters are never split, so a window of
+a day includes all 25 hours that it overlaps.
 """
 
 import asyncio
@@ -257,7 +257,7 @@ async def read_fairness(
 ) -> FairnessReport:
     """Reads the report with several queries, in parallel if connections are available.
 
-    The report is not a consistent snapshot: show it to people, but do not base decisions on it.
+    The report is not a consistent snapshot. Show it to people, but do not base decisions on it.
     """
     require_window(window)
     row = await store.row(_FAIRNESS, now or clock.stated())
@@ -419,7 +419,8 @@ def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: dat
     are_both = any(row["of"] == "users" and row["is_fair"] is None for row in rows)
     spread = [row for row in ours if queue is not None or not are_both or row["is_fair"] is None]
     first, last = _hour_of(since), _hour_of(now)
-    left = 1 - (now - last) / HOUR  # the part of this hour that is left; this part of the last hour still counts
+    # The fraction of this hour that is left. The same fraction of the first hour still counts.
+    left = 1 - (now - last) / HOUR
     return Served(
         emails=by_hour.total(),
         sent=sum(row["sent"] for row in counted),

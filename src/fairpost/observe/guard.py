@@ -1,7 +1,8 @@
-"""Keeps a restored or copied database from sending e-mails twice: it pauses all sending and states the reason.
+"""Keeps a restored or copied database from sending e-mails twice, by pausing all sending and stating the reason.
 
 An engine calls `guard` before it drives any account, and `remember` every few seconds. The records are in home/engines,
-one file for each life of a database. policy/restored.py decides; this module reads and acts.
+one file for each life of a database. policy/restored.py makes the decision. This module reads the data and acts on the
+decision.
 """
 
 import asyncio
@@ -51,7 +52,10 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """Three states to compare: the one in this machine's file, the one recorded in the database, and the current one."""
+    """Three states to compare.
+
+    One is in this machine's file, one is recorded in the database, and one is the current state.
+    """
 
     memories: dict[str, Memory]
     known: Identity | None
@@ -114,7 +118,7 @@ async def lineage_of(store: Store, home: Path) -> tuple[Lineage, bool]:
 
 
 async def _look(store: Store, home: Path) -> _Look:
-    # The file is read first: if another process writes to both in between, only the state of the database can be newer.
+    # The file is read first. If another process writes to both in between, only the state of the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
     row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
@@ -158,7 +162,7 @@ def _memories(home: Path) -> dict[str, Memory]:
         try:
             found[life] = Memory(**{**note, "life": life, "at": datetime.fromisoformat(note["at"])})
         except (KeyError, TypeError, ValueError):
-            continue  # from another version, or damaged: treated as missing
+            continue  # from another version or damaged, so treated as missing
     return found
 
 

@@ -1,6 +1,6 @@
 """Durations of HTTP requests for Prometheus, counted in each process and summed in the database.
 
-Each label has a limited number of values: routes are templates, and unknown paths become `other`.
+Each label has a limited number of values, because routes are templates and unknown paths become `other`.
 """
 
 import json

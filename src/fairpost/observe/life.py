@@ -1,4 +1,5 @@
-"""The timeline of one e-mail: each event as a sentence, what blocks it now, and the evidence if it is in doubt.
+"""The timeline of one e-mail. Contains each event as a sentence, what blocks the e-mail now, and the evidence if the
+e-mail is in doubt.
 
 `tell` is pure; `life_of` reads the data for it. Account names appear only in the field `account`, which can be hidden
 from viewers who may not see them.
@@ -315,7 +316,10 @@ _STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
-    """Yields the reason why the accounts of the e-mail's route cannot send it, in the same words as everywhere else."""
+    """Yields the reason why the accounts of the e-mail's route cannot send it.
+
+    The wording is the same as everywhere else.
+    """
     if behind.route is None or not behind.route.keeps_mail_back:
         return
     kind = {"engine.none": "engine", "account.blocks_workspace": "block"}.get(behind.route.code, "account")

@@ -31,7 +31,10 @@ SLOW_EVERY = timedelta(seconds=10)  # how often hourly figures are read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A point in the history: the e-mails sent since counting began, and the e-mails waiting."""
+    """A point in the history.
+
+    Contains the number of e-mails sent since counting began, and the number of e-mails waiting.
+    """
 
     at: datetime
     sent: int
@@ -137,8 +140,8 @@ class NowWatch:
         )
 
     async def _sent_by(self, workspace: str, now: datetime) -> int:
-        """Returns the number of e-mails sent so far. The number never decreases: e-mails keep counting even when their
-        hour is no longer read.
+        """Returns the number of e-mails sent so far. The number never decreases, because e-mails keep counting even
+        when their hour is no longer read.
         """
         hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
         self._own_sent += sum(max(0, sent - self._own_hours.get(hour, 0)) for hour, sent in hours.items())
@@ -206,8 +209,8 @@ class NowWatch:
         )
 
 
-# Counts e-mails sent. For the installation, this means all e-mails that its accounts have sent; for a workspace, those
-# of the current and the previous hour.
+# Counts e-mails sent. For the installation, these are all e-mails that its accounts have sent. For a workspace, these
+# are the e-mails of the current and the previous hour.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a

@@ -1,6 +1,6 @@
 """Whether an account's mailbox is read, the reason if it is not, and what goes undetected as a result.
 
-Only this module determines the answer; commands, pages, the API and the doctor render it.
+Only this module answers these questions. Commands, pages, the API and the doctor render the answers.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Reading:
 
 
 def reading_of(runtime: AccountRuntime, now: datetime) -> Reading | None:
-    """Return whether and how the account's mailbox is read, or None if the account has no server."""
+    """Return the state of mailbox reading for the account, or None if the account has no server."""
     account, mailbox = runtime.account, runtime.mailbox
     settings = account.transport
     if not isinstance(settings, ServerSettings):

@@ -23,7 +23,7 @@ class ShownSender:
     score: Score | None
     day: Day
     waiting: int
-    home: str | None  # the domain under which a user's mail is queued; None: unknown
+    home: str | None  # the domain under which a user's mail is queued, or None if unknown
     stops: tuple[Stop, ...]
     fairness: Fairness
     now: datetime

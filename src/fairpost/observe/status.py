@@ -1,4 +1,4 @@
-"""Reads the facts for `fairpost status`. It takes the same time with ten e-mails waiting as with ten million."""
+"""Reads the facts for `fairpost status`. This takes as long with ten e-mails waiting as with ten million."""
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
@@ -25,7 +25,7 @@ HOLDS_SEEN_MAX = 1_000  # maximum number of holds, including throttles and gates
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
     """Reads all parts one after another.
 
-    The result is not a consistent snapshot: show it to people, but do not base decisions on it.
+    The result is not a consistent snapshot. Show it to people, but do not base decisions on it.
 
     Finished e-mails are counted one by one, so frequent callers should omit them.
     """
@@ -85,9 +85,7 @@ async def read_accounts(
     after: str = "",
     most: int | None = None,
 ) -> list[AccountRuntime]:
-    """Returns accounts sorted by name: all accounts, a workspace's accounts, or the accounts that serve one of these
-    routes.
-    """
+    """Returns all accounts, a workspace's accounts, or the accounts that serve one of these routes. Sorted by name."""
     found = await store.runtimes(workspace=workspace, serving=serving, after=after, most=most)
     return await _observed(store, found)
 

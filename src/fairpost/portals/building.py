@@ -163,7 +163,7 @@ class Builder:
         for part, source in sources.items():
             compiled = self._understood(source, part)
             if compiled is None:
-                # This part is invalid, so it is unknown which fields it uses: do not warn about any.
+                # This part is invalid, so it is unknown which fields it uses. Do not warn about any unused fields.
                 used |= meta.fields.keys()
                 continue
             used |= compiled.fields

@@ -1,4 +1,4 @@
-"""The declarations in portal.toml and meta.toml: a portal's brand, and a type with its fields.
+"""The declarations in portal.toml (a portal's brand) and in meta.toml (a type with its fields).
 
 values.py defines the values that a field accepts.
 """

@@ -17,7 +17,7 @@ from fairpost.model.errors import FairpostError
 BUILT_IN = Path(__file__).parent / "builtin"
 OF_PORTAL = ("portal.toml", "layout.html", "layout.txt")
 OF_TYPE = ("meta.toml", "subject.txt", "text.txt", "html.html")
-FILE_BYTES_MAX = 262_144  # ample: mail programs truncate HTML at 102 KB
+FILE_BYTES_MAX = 262_144  # more than enough, because mail programs truncate HTML at 102 KB
 ENTRIES_MAX = 200  # per folder
 PROBLEMS_SHOWN = 50
 PROBLEMS_MAX = 100  # per file
@@ -81,9 +81,9 @@ class PortalFiles:
 
 
 def read_folders(folders: Sequence[Path], problems: list[Problem]) -> dict[str, PortalFiles]:
-    """Reads the folders. For a type, the last folder that has the type provides all four files.
+    """Reads the folders. All four files of a type come from the last folder that contains the type.
 
-    Each of the portal's own files comes from the last folder that has it.
+    Each of the portal's own files comes from the last folder that contains the file.
     """
     portals: dict[str, PortalFiles] = {}
     for folder in folders:

@@ -1,4 +1,5 @@
-"""Inserts content into its portal's layout, checks that layouts keep it intact, and finds positions in it.
+"""Inserts content into its portal's layout, checks that layouts keep the content intact, and finds positions in the
+content.
 
 A layout is rendered once with the portal's values. Each slot is kept as a mark that cannot occur in any file.
 """
@@ -37,7 +38,7 @@ def in_layout(layout: str, words: Mapping[str, str]) -> str:
 
 
 def escape_words(words: str) -> str:
-    """Escapes plain text as HTML, except inside template tags: the engine escapes what they print."""
+    """Escapes plain text as HTML, except inside template tags, because the engine escapes what they print."""
     pieces, at = [], 0
     for tag in markup.template_tags(words):
         pieces += [html.escape(words[at : tag.start]), tag.text]

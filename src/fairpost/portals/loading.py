@@ -1,4 +1,5 @@
-"""All e-mails of all portals, loaded from folders: the built-in folder, and the operator's, which takes precedence.
+"""All e-mails of all portals, loaded from the built-in folder and the operator's folder. The operator's folder takes
+precedence.
 
 load_portals reads everything once and reports all problems. `reworded` builds one e-mail with custom content, by the
 same rules. docs/portal-templates.md explains the files.

@@ -34,7 +34,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalTemplate:
-    """An e-mail ready to render. `where` is the folder that it was read from, or the workspace that wrote it."""
+    """An e-mail ready to render.
+
+    `where` is the folder that the e-mail was read from, or the workspace that wrote it.
+    """
 
     portal: Portal
     type: str

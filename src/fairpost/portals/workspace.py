@@ -1,5 +1,5 @@
-"""The product's own e-mails as a workspace sends them: with the workspace's content or, if it has none, the operator's
-or Fairpost's.
+"""The product's own e-mails as a workspace sends them, with its own content or, if it has none, with the operator's or
+Fairpost's content.
 
 A workspace's content is inserted into the portal's layout and can use only the fields that the files declare. Before it
 is stored, this content is checked by the same rules as the files. Compiled versions are cached, and one lookup per
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 KEPT_MAX = 512  # maximum number of compiled workspace templates
-KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make a source ten times longer
+KEPT_CHARS_MAX = 33_554_432  # for all of them together, because inlined styles can make a source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ def brief_or_none(reason: Reason | None) -> str | None:
 
 
 def coded(reason: Reason | None, name: str = "reason") -> dict[str, Any]:
-    """Returns the reason for responses: as text under its old name, and as a code with parameters."""
+    """Returns the reason for responses, both as text under its old name and as a code with parameters."""
     if reason is None:
         return {name: None, f"{name}_code": None, f"{name}_params": None}
     return {name: brief(reason), f"{name}_code": reason.code, f"{name}_params": as_json(reason)}
@@ -53,7 +53,7 @@ def field(reason: Reason) -> str:
 
 
 def mistakes(reason: Reason) -> list[dict[str, Any]]:
-    """Returns the mistakes, each with a message and its place: a field or a line."""
+    """Returns the mistakes, each with a message and the field or line where it is."""
     return cast("list[dict[str, Any]]", reason.params.get("mistakes", []))
 
 

@@ -1,7 +1,7 @@
-"""Convert account rows to accounts: which columns to select and how to parse them.
+"""Convert account rows to accounts. This module defines which columns to select and how to parse them.
 
-Parsed limits and transports are cached, because callers that list all accounts every second find most of them
-unchanged.
+Parsed limits and transports are cached, because some callers list all accounts every second and most accounts have not
+changed.
 """
 
 import json
@@ -27,7 +27,7 @@ from fairpost.system import clock
 from fairpost.transports.registry import read_transport
 
 LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
-KEPT_CHARS_MAX = 4_000  # maximum length of a cached transport; a transport that contains a key can be long
+KEPT_CHARS_MAX = 4_000  # longer transports are not cached; a transport that contains a key can be long
 
 _LIMITS = tuple(each.name for each in LIMITS)
 _SETTINGS = (

@@ -62,7 +62,7 @@ class AccountStore(Database):
         keys: Sequence[str] | None = None,
         revision: int | None = None,
     ) -> AccountId | None:
-        """Change columns by name. Return None if the account does not exist.
+        """Change the given columns. Return None if the account does not exist.
 
         `status_reason` is a Reason. If a `secret` is given, the keys that were in use when it was sealed are required (raises
         KeysChanged). If `revision` is given, the account must still have that revision (raises ChangedMeanwhile).
@@ -79,7 +79,7 @@ class AccountStore(Database):
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys used by any secret, and of those used by any secret except this account's."""
+        """Return the IDs of the keys in use, first for all secrets, then for all secrets except this account's."""
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 
@@ -117,9 +117,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[Account]:
-        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of the given
-        routes.
-        """
+        """Return all accounts, or those that belong to `workspace` or serve one of the given routes. Sorted by name."""
         found = await self.runtimes(workspace=workspace, serving=serving, after=after, most=most)
         return [each.account for each in found]
 

@@ -1,6 +1,6 @@
 """Applications that enqueue over SQL with their own login, and the workspaces each login may act for.
 
-The privileges are defined and granted in sql/rights/.
+sql/rights/ defines and grants their privileges.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ _EXISTS = "SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)"
 class Application:
     """An application's login and the workspaces it may act for.
 
-    `workspaces` is `*` if it may act for all of them. `is_let_in` is True if the login exists and has its privileges.
+    `workspaces` is `*` if it may act for all of them. `is_let_in` is True if the login exists and has the required
+    privileges.
     """
 
     login: str

@@ -1,7 +1,7 @@
 """Store and read users, their links, sign-ins and sessions. Permissions are checked elsewhere.
 
-Changes to a user lock the row first, so the second of two concurrent changes sees the first. `now` is for tests and
-simulations; by default, the database's clock applies.
+Each change to a user first locks the user's row, so the second of two concurrent changes sees the result of the first.
+`now` is for tests and simulations; by default, the database's clock applies.
 """
 
 from collections.abc import Collection
@@ -85,8 +85,8 @@ async def hashes_of(store: "Store", address: str, *, of_members: bool | None = N
 
 
 async def can_be_sent(store: "Store", pool: str) -> bool:
-    """Return whether this pool can send e-mail now: an engine is running, nothing is paused, and an account is ready to
-    send.
+    """Return whether this pool can send e-mail now. It can if an engine is running, nothing is paused, and an account
+    is ready to send.
     """
     sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
                 WHERE a.pool = $1 AND a.status = 'active' AND a.transport <> '{}'
@@ -188,14 +188,14 @@ async def forget_attempts(store: "Store", person_id: PersonId) -> None:
 
 
 async def lock_signing_in(store: "Store", token_hash: bytes, *, now: datetime | None) -> Locked | None:
-    """Lock the row of the user who started this sign-in, and return the user."""
+    """Lock the row of the user who started this sign-in and return the user."""
     sql = """SELECT p.*, coalesce($2, clock_timestamp()) AS now FROM fairpost.people p
         WHERE p.id = (SELECT s.person_id FROM fairpost.sign_ins s WHERE s.token_hash = $1) FOR UPDATE"""
     return _locked(await store.row(sql, token_hash, _at(now)))
 
 
 async def pending_sign_in(store: "Store", token_hash: bytes, *, tries_max: int, now: datetime) -> PendingSignIn | None:
-    """Return the pending sign-in, or None if it was used, has expired, or was tried too often.
+    """Return the pending sign-in, or None if it was used, has expired, or has had too many attempts.
 
     The caller must have locked the user.
     """
@@ -213,7 +213,9 @@ async def newest_pending(store: "Store", person_id: PersonId, *, tries_max: int,
 
 
 async def codes_sent(store: "Store", person_id: PersonId, *, since: datetime) -> tuple[int, datetime | None]:
-    """Return how many codes were sent since this time, and when the oldest of these sign-ins started."""
+    """Return how many codes were sent for sign-ins that started after the given time, and when the oldest of these
+    sign-ins started.
+    """
     sql = """SELECT coalesce(sum(s.codes), 0) AS codes, min(s.created_at) AS oldest FROM fairpost.sign_ins s
         WHERE s.person_id = $1 AND s.created_at > $2"""
     row = await store.row(sql, person_id, since)
@@ -299,7 +301,7 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Return the given sessions that are valid and whose workspace is not suspended.
+    """Return those of the given sessions that are valid and whose workspace is not suspended.
 
     Does not mark them as used.
     """

@@ -1,4 +1,4 @@
-"""The progress of campaigns in the database: the latest snapshot of each, and the number of e-mails sent over time."""
+"""Store the progress of campaigns, which is the latest snapshot of each and the number of e-mails sent over time."""
 
 import json
 from collections.abc import Mapping
@@ -109,7 +109,10 @@ async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
 
 
 async def take_turn(store: "Store", *, now: datetime, turn_s: float) -> int | None:
-    """Reserve, for `turn_s`, a running campaign whose forecast is due for revision. Return None if none is due."""
+    """Find a running campaign whose forecast is due for revision, and reserve it for `turn_s`.
+
+    Return None if none is due.
+    """
     found: int | None = await store.value(
         """UPDATE fairpost.campaign_snapshots s SET revised_next_at = $1::timestamptz + make_interval(secs => $2) WHERE s.campaign_id = (
                SELECT o.campaign_id FROM fairpost.campaign_snapshots o

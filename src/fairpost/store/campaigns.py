@@ -90,7 +90,7 @@ class Progress:
     members: int
     by_step: Mapping[
         int, Mapping[str, int]
-    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted as states of their own
+    ]  # step -> state -> count; `waiting for the step before` and `parked` count as separate states
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -229,7 +229,7 @@ async def campaigns_before(
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """Remove a draft and everything that belongs only to it.
 
-    Return False if it is no longer a draft: launched campaigns are kept.
+    Return False if it is no longer a draft, because launched campaigns are kept.
     """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
@@ -308,8 +308,8 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
-    """Restart planning from the first prospect to include recipients that were added since. Return False if the
-    campaign is not running.
+    """Restart planning from the first prospect, to include recipients who were added in the meantime. Return False if
+    the campaign is not running.
     """
     return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
 
@@ -333,7 +333,7 @@ async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
 
 async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason | None]]:
     """Move campaigns that are due for a transition to their next state. Return the workspace, name, new state and
-    reason of each.
+    reason of each campaign that was moved.
     """
     rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
     return [(row["workspace"], row["name"], CampaignState(row["state"]), _reason(row)) for row in rows]
@@ -381,7 +381,7 @@ async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: 
 
 
 async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
-    """Return the subject, text and HTML of a step: as launched or, before the launch, as in the current template.
+    """Return the subject, text and HTML of a step, as launched or, before the launch, as in the current template.
 
     A follow-up without a subject uses the first step's subject.
     """
@@ -450,8 +450,8 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return how many prospects on the campaign's lists lack one of these fields, and the first few of those prospects
-    with their fields.
+    """Return how many prospects on the campaign's lists lack at least one of these fields, and the first few of those
+    prospects with their fields.
     """
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
@@ -461,7 +461,7 @@ async def incomplete(
         f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
     )
     count = len(rows)
-    if count == most:  # there may be more; below this number, the count is exact
+    if count == most:  # there may be more than `most`, so count them all
         count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     return count, [(row["address"], json.loads(row["fields"])) for row in rows]
 

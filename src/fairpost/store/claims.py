@@ -1,5 +1,5 @@
-"""A lease holder's operations on e-mails before sending: claim them in fair order, return them to the queue, or fail
-them.
+"""What a lease holder does with e-mails before sending them: claim them in fair order, return them to the queue, or
+fail them.
 
 sql/release/ decides the order.
 """

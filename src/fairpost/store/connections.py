@@ -32,7 +32,7 @@ PLACE_S_MAX = 30.0  # maximum wait for a free connection
 PLANS_S_MAX = 60.0  # statements are replanned after this time, because the tables may have been empty at first
 CONNECT_S_MAX = 15.0
 ANSWER_S_MAX = 30.0  # per statement
-BULK_S_MAX = 600.0  # per statement on a lot of data: imports, months of history, searches for a person's data
+BULK_S_MAX = 600.0  # per statement that handles a lot of data, such as imports or months of history
 LOOK_MS = 5_000  # how often the server checks whether the client of a statement in progress is still connected
 LEAVE_S_MAX = 3.0  # time to ask the server to cancel a statement
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
@@ -77,8 +77,8 @@ class PooledConnection(LimitedConnection):
     async def _introspect_types(self, *args: Any) -> Any:
         """Look up types in a transaction.
 
-        To look up an unknown type, the driver turns `jit` off and on again for the session. A transaction keeps both on
-        the same session and restores the setting.
+        To look up an unknown type, the driver turns `jit` off and on again for the session. In a transaction, both
+        changes are made in the same session, and the setting is always restored.
         """
         async with self.transaction():
             return await super()._introspect_types(*args)
@@ -130,9 +130,9 @@ async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
     """Return whether the connection leads through a pooler. If it does not, make the server detect when this process is
     gone.
 
-    PostgreSQL reports its process ID when a connection starts; a pooler makes one up. Only the row count of this query
-    is needed, so the query need not be prepared. Without the check that this function enables, the server would finish
-    the statement of a killed process and hold its locks until then.
+    When a connection starts, PostgreSQL reports its real process ID, but a pooler makes one up. Only the row count of
+    this query is needed, so the query need not be prepared. Without the check that this function enables, the server
+    would finish the statement of a killed process and hold its locks until then.
     """
     look = f"set_config('client_connection_check_interval', '{LOOK_MS}', false)"
     rows: str = await conn.execute(

@@ -25,7 +25,7 @@ _SHOWN = """
     LEFT JOIN LATERAL (SELECT r.kind, r.subject FROM fairpost.replies r WHERE r.conversation_id = c.id ORDER BY r.at DESC, r.id DESC LIMIT 1) r ON true
     ORDER BY c.last_at DESC, c.id DESC"""
 
-# Reads the index conversations_by_time only as far as the page needs.
+# Reads the index conversations_by_time only as far as needed to fill the page.
 _LISTED = """
     WITH found AS MATERIALIZED (
         SELECT c.* FROM fairpost.conversations c WHERE c.workspace = $1 AND ($2::text IS NULL OR $2 = ANY (c.labels))
@@ -45,7 +45,10 @@ async def listed(
     before: ConversationId | None = None,
     most: int = 50,
 ) -> list[Conversation]:
-    """Return conversations, the one with the latest message first. For the next page, pass the last ID as `before`."""
+    """Return conversations, sorted by their latest message, newest first.
+
+    For the next page, pass the last ID as `before`.
+    """
     sql = _LISTED if workspace is not None else _LISTED.replace("c.workspace = $1", "$1::text IS NULL")
     rows = await store.fetch(sql + _SHOWN, workspace, label, before, most)
     return [_conversation(row) for row in rows]

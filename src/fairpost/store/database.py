@@ -1,7 +1,6 @@
-"""Database connections and what the store does with them: statements, transactions, and access limited to one
-workspace.
+"""Database connections and how the store uses them for statements, transactions, and access limited to one workspace.
 
-The parts of the store build on this class, each in its own file. This file names no tables.
+The parts of the store, each in its own file, build on this class. This file names no tables.
 """
 
 from collections.abc import AsyncIterator

@@ -19,9 +19,9 @@ class Placement:
 
 
 async def place(home: Store, workspace: str, *, region: str) -> None:
-    """Place a workspace in a region permanently: its queue and history are stored in that region and cannot be moved.
+    """Place a workspace in a region permanently. Its queue and history are stored in that region and cannot be moved.
 
-    Placing it in the same region again has no effect. Raises Refusal.
+    Placing a workspace in the same region again has no effect. Raises Refusal.
     """
     if not WORKSPACE_NAME.fullmatch(workspace):
         raise Refusal("workspace.bad_name", name=workspace)

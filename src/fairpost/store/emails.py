@@ -1,6 +1,6 @@
-"""Operations on individual e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
+"""Enqueue, cancel and retry individual e-mails for users and programs, and parse addresses.
 
-Engines' operations are in claims.py, steps.py and doubts.py.
+The operations of engines are in claims.py, steps.py and doubts.py.
 """
 
 import json

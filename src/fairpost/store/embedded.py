@@ -1,7 +1,7 @@
 """Supervise the embedded PostgreSQL server: create, start and stop it, and recover after a crash.
 
-There is one server per home directory, shared by any number of processes. Its files are managed in folder.py, its
-processes in postmaster.py, and its user in identity.py. Connections, migrations and queries do not belong here.
+There is one server per home directory, shared by any number of processes. folder.py manages the server's files,
+postmaster.py its processes, and identity.py its user. Connections, migrations and queries do not belong here.
 """
 
 import os
@@ -48,7 +48,7 @@ PANIC = " PANIC: "  # marks a panic in the log
 TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error):")
 MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # marks a continuation of the previous line
 
-# Tuned for a queue on a laptop: durable, low memory use, and quick vacuuming of tables whose rows change often.
+# Tuned for a queue on a laptop: durability, low memory use, and quick vacuuming of tables whose rows change often.
 DEFAULTS: Mapping[str, str] = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -69,7 +69,8 @@ DEFAULTS: Mapping[str, str] = {
     "log_min_messages": "warning",
     "log_checkpoints": "off",
     "listen_addresses": "",
-    # After a crash, synchronize the file system with one call instead of a thousand files with one call each.
+    # After a crash, synchronize the whole file system with one call, instead of making one call for each of a thousand
+    # files.
     **({"recovery_init_sync_method": "syncfs"} if sys.platform == "linux" else {}),
 }
 
@@ -124,8 +125,8 @@ class EmbeddedServer:
     def start(self, *, is_again: bool = False) -> str:
         """Start the server unless it is running, wait until it is ready, and return its URL.
 
-        The settings apply only if this call starts the server. With `is_again`, only restart a server that has died:
-        raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
+        The settings apply only if this call starts the server. With `is_again`, only restart a server that has died.
+        Raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
         """
         with self._in_plain_words("start"):
             if not self.is_ready() or (self._folder.was_stopped and not is_again):
@@ -299,7 +300,7 @@ class EmbeddedServer:
     def _evict_orphans(self) -> PidFile | None:
         """Wait until the processes of a dead server have ended, and kill any that remain.
 
-        If a server turns out to be starting up, return it.
+        If it turns out that a server is starting, return that server.
         """
         for patience_s, then in (
             (ORPHANS_LEAVE_S, signal.SIGQUIT),
@@ -399,7 +400,7 @@ def server_environment() -> dict[str, str]:
 def _failure(what: str, output: str) -> EmbeddedServerError:
     """Return an error with the log lines that explain the failure.
 
-    Each line is included once, because a server may panic any number of times before it ends.
+    Each line is included once, because a server may panic many times before it exits.
     """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said
@@ -412,8 +413,8 @@ def _failure(what: str, output: str) -> EmbeddedServerError:
 def _telling(said: Sequence[str]) -> Iterator[str]:
     """Yield error lines, each with its details and hints.
 
-    The details and hints of other lines are skipped: after an interrupted start, for example, a server hints at damaged
-    data.
+    The details and hints of other lines are skipped, because they can be misleading. For example, a server hints at
+    damaged data after an interrupted start.
     """
     is_telling = False
     for line in said:

@@ -18,7 +18,7 @@ from fairpost.system.vitals import Vitals
 
 class EngineStore(Database):
     async def engine_here(self, engine: str, *, asleep: bool) -> int:
-        """Register this engine, and return how many engines there are, including this one."""
+        """Register this engine. Return how many engines there are, including this one."""
         sql = "SELECT fairpost.engine_here($1, $2, $3)"
         return int(await self.value(sql, engine, asleep, clock.stated()))
 
@@ -31,7 +31,7 @@ class EngineStore(Database):
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
     async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
-        """Release the accounts of an engine that has no processes left, and return how many there were.
+        """Release the accounts of an engine that has no processes left. Return how many accounts were released.
 
         `heir` is the engine that has taken over the dead engine's state.
         """

@@ -68,13 +68,13 @@ async def events_end(store: "Store") -> str:
 
 
 async def events_tail(store: "Store", n: int) -> str:
-    """Return a cursor before the newest `n` events, or slightly more."""
+    """Return a cursor that precedes the newest `n` events, or slightly more events."""
     cursor: str = await store.value("SELECT fairpost.events_tail($1)", n)
     return cursor
 
 
 async def events_since(store: "Store", moment: datetime) -> str:
-    """Return a cursor before the first event since this time."""
+    """Return a cursor that precedes the first event since the given time."""
     cursor: str = await store.value("SELECT fairpost.events_cursor_at($1)", moment)
     return cursor
 

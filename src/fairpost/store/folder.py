@@ -5,7 +5,7 @@
     home/postgres/postgres.log     the server's log
     home/postgres/lock             held while the server is created, started or stopped
     home/postgres/alive            held by every process of the server while it is alive
-    home/postgres/stopped          exists after a stop on purpose, until the next start
+    home/postgres/stopped          exists after a deliberate stop, until the next start
     home/postgres/programs-18.6    a copy of the programs, only if the server's user cannot reach ours
 
 embedded.py decides what runs, and why.
@@ -68,10 +68,11 @@ class ServerFolder:
 
     @contextmanager
     def guard(self) -> Iterator[int]:
-        """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
+        """Yield a locked file descriptor. Every process that inherits it keeps the lock for as long as the process
+        lives.
 
-        The lock shows whether any such process is left, even if its pid is not visible (because it runs in another
-        container).
+        The lock shows whether any such process is left, even if its pid is not visible because it runs in another
+        container.
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,8 +151,8 @@ class ServerFolder:
             )
 
     def socket_dir(self) -> Path:
-        """Return the socket's directory: in this folder if that makes a valid path, otherwise in the temporary
-        directory.
+        """Return the socket's directory. It is in this folder if that results in a valid path, otherwise in the
+        temporary directory.
         """
         name = hashlib.sha256(b"%d %s" % (os.getuid(), os.fsencode(self.home))).hexdigest()[:16]
         places = (tempfile.gettempdir(), "/tmp")  # noqa: S108 (TMPDIR may be too long as well)
@@ -181,7 +182,7 @@ class ServerFolder:
         """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
-        # Keep a pid file with a dead pid: it makes PostgreSQL check again for leftover shared memory.
+        # Keep a pid file with a dead pid, because it makes PostgreSQL check again for leftover shared memory.
         found = read_pid_file(self.data)
         if found is None or pid_exists(found.pid):
             (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -201,7 +202,8 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # Besides the length limit: libpq and PostgreSQL parse these paths as lists in which commas and quotes are special.
+    # Apart from the length limit, libpq and PostgreSQL parse these paths as lists, in which commas and quotes have a
+    # special meaning.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def parsed(store: "Store", given: Mapping[str, Any]) -> HeaderFields:
-    """Parse `given`, which contains headers and reply_to in the same format as an e-mail. Raises Refusal."""
+    """Parse `given`, which contains `headers` and `reply_to` in the same format as in an e-mail. Raises Refusal."""
     given = {name: value for name, value in given.items() if value}
     if not given:
         return HeaderFields()
@@ -33,7 +33,7 @@ def read(stored: str | None) -> HeaderFields:
 
 
 def raw(fields: HeaderFields) -> dict[str, Any]:
-    """Return the fields in the format of an e-mail."""
+    """Return the fields in the same format as in an e-mail."""
     given = {"headers": dict(fields.headers), "reply_to": as_json(fields.reply_to)}
     return {name: value for name, value in given.items() if value}
 

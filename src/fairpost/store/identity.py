@@ -1,7 +1,7 @@
 """Choose the user that the embedded server runs as, and the copy of the programs that it uses.
 
 PostgreSQL refuses to run as root, and initdb refuses users without a name. For such users, both run in a user namespace
-if the kernel allows it. unrooted.py performs the switch.
+if the kernel allows it. unrooted.py switches to that user.
 """
 
 import os
@@ -128,7 +128,10 @@ def _name_of(uid: int) -> str:
 
 
 def _copy_package(package: Path, target: Path) -> None:
-    """Copy the package completely or not at all: an interrupted copy keeps its temporary name and is then repeated."""
+    """Copy the package completely or not at all.
+
+    An interrupted copy keeps its temporary name, and the copying is repeated.
+    """
     unfinished = target.with_name(f"{target.name}.incomplete")
     shutil.rmtree(unfinished, ignore_errors=True)
     # Linux wheels keep their libraries next to the package, and the programs look for them there.

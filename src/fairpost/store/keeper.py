@@ -1,7 +1,7 @@
-"""Keep the embedded server running: restart it if it died, but not if it was stopped on purpose.
+"""Keep the embedded server running. Restart it if it died, but not if it was stopped on purpose.
 
 Every long-running program has a keeper. If several keepers watch a server, the start lock ensures that only one of them
-starts it. embedded.py decides what counts as a stop on purpose.
+starts it. embedded.py decides what counts as a deliberate stop.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Take, renew and drop leases on accounts, and record what a lease holder reports about its account.
+"""Take, renew and drop leases on accounts, and record what the holder of a lease reports about the account.
 
 A lease holder's operations on e-mails are in claims.py and steps.py.
 """
@@ -73,7 +73,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
     async def set_troubles(self, lease: Lease, troubles: Troubles, *, forgiven: Sequence[EmailId] = ()) -> bool:
-        """Store the account's failures, and restore one attempt to each forgiven e-mail. Return False if the lease is
+        """Store the account's failures, and give one attempt back to each forgiven e-mail. Return False if the lease is
         gone.
         """
         stored = write_troubles(troubles)

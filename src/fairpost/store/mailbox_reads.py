@@ -1,5 +1,5 @@
-"""The state of mailbox reading: which engine reads each mailbox, how far it has read, and why reading fails. See
-sql/settle/mailbox_reads.sql.
+"""The state of mailbox reading: which engine reads each mailbox, how far the engine has read, and why reading fails.
+See sql/settle/mailbox_reads.sql.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Install the schema: apply each numbered migration once, and replace the functions whenever their text changes.
+"""Install the schema. Apply each numbered migration once, and replace the functions whenever their text changes.
 
-An applied migration is never edited (its checksum is kept); errors are corrected in a later migration. Functions live
-in separate files, one per operation, and are always replaced as a complete set.
+An applied migration is never edited, and its checksum is kept. Errors are corrected in a later migration. Functions
+live in separate files, one per operation, and are always replaced as a complete set.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ TAKE_S_MAX = 0.4  # how long other transactions may wait behind us for the table
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
 
-_LOCK = 0x66616972706F7374  # "fairpost": one process migrates, the others wait
+_LOCK = 0x66616972706F7374  # the bytes of "fairpost"; one process migrates while the others wait
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS fairpost.migrations (
@@ -94,11 +94,12 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
     """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
-    Applications that enqueue in the meantime wait only briefly: if a transaction holds the tables, all transactions
-    that are waiting behind us continue before we try again.
+    Applications that enqueue in the meantime wait only briefly. If another transaction holds the tables, we let all
+    transactions that are waiting behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
-    allow(conn, None)  # no time limit: tables can be of any size, and the caller can see that the migration is running
+    # No time limit, because tables can be of any size and the caller can see that the migration is running.
+    allow(conn, None)
     deadline_s = clock.monotonic() + patience_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Change the tree of senders, which determines the order of release: held nodes, weights, and campaign gates.
+"""Change the held nodes, weights and campaign gates in the tree of senders, which determines the order of release.
 
 Senders are in senders.py, and the global pause is in pauses.py.
 """

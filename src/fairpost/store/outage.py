@@ -55,7 +55,7 @@ def _sign(kind: Kind) -> str:
 
 
 async def patiently(opened: Callable[[], Awaitable[T]], log: Log, *, is_again: bool = False) -> T:
-    """Return the result of `opened`, retrying as long as waiting can help; otherwise raise the error.
+    """Return the result of `opened`. Retry after errors that waiting can resolve, and raise all others.
 
     `is_again` means that a connection has worked before, so every problem is retried.
     """

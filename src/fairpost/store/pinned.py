@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Retried:
     """The result of one batch:
 
-    how many e-mails are waiting again, and how many have an account that is still suspended or gone.
+    how many e-mails are waiting again, and how many could not be retried because their account is still suspended or is
+    gone.
     """
 
     retried: int

@@ -73,7 +73,7 @@ def processes_of(data_dir: Path) -> list[int]:
 
 
 def _works_in(pid: int, data_dir: Path) -> bool:
-    # PostgreSQL's processes run in their data directory; a zombie no longer has a directory.
+    # PostgreSQL's processes run in their data directory; a zombie no longer has a working directory.
     try:
         comm = Path(f"/proc/{pid}/comm").read_text().strip()
         return comm == "postgres" and os.path.samefile(f"/proc/{pid}/cwd", data_dir)

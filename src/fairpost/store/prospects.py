@@ -1,7 +1,7 @@
 """Import prospect lists of any length, and query, pause and remove prospects.
 
-A list is imported in one transaction: either it is read to the end and written, or nothing changes. Lines first go into
-a temporary table, so a long list needs no more memory than a short one, and reading it does not block other
+A list is imported in one transaction. Either the whole list is read and written, or nothing changes. Lines first go
+into a temporary table, so a long list needs no more memory than a short one, and reading it does not block other
 transactions.
 """
 
@@ -158,7 +158,7 @@ _FOLD = """
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
 
-# An ID identifies one person, so two prospects cannot share it, whether both are on the list or only one is.
+# An ID identifies one person, so two prospects cannot share an ID, even if only one of them is on the list.
 _TAKEN_IDS = """
     WITH known AS (
         SELECT c.line, o.address AS other FROM chosen c

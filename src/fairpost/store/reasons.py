@@ -1,7 +1,7 @@
-"""Reasons as stored in the database: a code with its parameters.
+"""Reasons as stored in the database. A stored reason is a code with parameters.
 
-History is never rewritten: an e-mail that ended before codes existed has a sentence and no parameters, and is
-translated here.
+History is never rewritten. For an e-mail that ended before codes existed, the stored reason is a sentence without
+parameters, which this module converts to a code.
 """
 
 import json

@@ -24,7 +24,7 @@ async def prepare_months(store: "Store") -> None:
 
 
 async def old_months(store: "Store", *, before: datetime) -> list[OldMonth]:
-    """Return the months that ended before this moment, oldest first."""
+    """Return the months that ended before the given time, oldest first."""
     rows = await store.fetch(
         """SELECT h.month, h.partitions, h.bytes, fairpost.why_kept(h.low, h.high, $1) AS kept
            FROM fairpost.months_of_history() h WHERE h.high <= fairpost.first_id_at($1) ORDER BY h.month""",
@@ -47,7 +47,7 @@ async def drop_month(store: "Store", *, before: datetime) -> DroppedMonth | None
 
 
 async def drop_event_days(store: "Store", *, before: datetime) -> int:
-    """Drop the events of all complete days before this moment, and return the number of days."""
+    """Drop the events of all complete days before the given time. Return the number of days."""
     days: int = await store.in_bulk().value("SELECT fairpost.drop_event_days($1, $2)", before, clock.stated())
     return days
 

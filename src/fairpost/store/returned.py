@@ -96,6 +96,9 @@ _LISTED = """
 async def listed(
     store: "Store", *, workspace: str | None, only_uncertain: bool, before: int | None = None, most: int
 ) -> list[ReturnedMail]:
-    """List returned mail, newest first. Mail whose e-mail is uncertain belongs to no workspace."""
+    """List returned mail, newest first.
+
+    If it is uncertain which e-mail the mail is about, the mail belongs to no workspace.
+    """
     rows = await store.fetch(_LISTED, workspace, only_uncertain, before, most)
     return [ReturnedMail(**{**dict(row), "params": json.loads(row["params"])}) for row in rows]

@@ -77,7 +77,7 @@ async def ungranted(conn: "asyncpg.Connection") -> list[str]:
 
 
 async def ungranted_to_applications(conn: "asyncpg.Connection") -> list[str]:
-    """Return the privileges that `migrate` would grant to the applications' role, and to every login that acts for a
+    """Return the privileges that `migrate` would grant to the applications' role and to every login that acts for a
     workspace.
     """
     if not await _is_described(conn, "app_rights(text)"):
@@ -145,7 +145,7 @@ async def _has_role(conn: "asyncpg.Connection", name: str) -> bool:
 
 
 async def _is_described(conn: "asyncpg.Connection", function: str) -> bool:
-    """Return whether this login may call the function that describes the privileges; only the schema's owner may call
+    """Return whether this login may call the function that describes the privileges. Only the schema's owner may call
     it.
     """
     sql = "SELECT coalesce(has_function_privilege(to_regprocedure($1), 'EXECUTE'), false)"

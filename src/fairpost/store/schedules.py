@@ -1,5 +1,5 @@
-"""When a workspace's campaigns may send, and how many e-mails per day: the settings, and the calendar computed weeks
-ahead.
+"""Store when a workspace's campaigns may send, and how many e-mails per day. This includes the settings and the
+calendar, which is computed weeks ahead.
 """
 
 import json
@@ -110,7 +110,7 @@ async def materialize_calendar(
 
 
 async def to_lay(store: "Store", *, before: datetime) -> list[str]:
-    """Return the workspaces that have campaigns in progress and a calendar that ends before this moment."""
+    """Return the workspaces that have campaigns in progress and a calendar that ends before the given time."""
     rows = await store.fetch(
         """SELECT DISTINCT w.workspace FROM fairpost.schedules w JOIN fairpost.campaigns c ON c.workspace = w.workspace
            WHERE c.state IN ('scheduled', 'running', 'paused') AND w.known_until < $1""",

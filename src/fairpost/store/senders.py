@@ -1,4 +1,7 @@
-"""Store senders: their records, their activity, and the decisions about them, which are made elsewhere."""
+"""Store the records and activity of senders, and the decisions about them.
+
+The decisions themselves are made elsewhere.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +45,7 @@ class Decision(Protocol):
 class DirtySenders:
     """Users whose counters changed, each with the time of the first change, and the workspaces of all changes.
 
-    Pass this object to `settled` once all of them have been checked.
+    Pass this object to `settled` once all these users and workspaces have been checked.
     """
 
     users: Mapping[SenderId, datetime]
@@ -54,12 +57,12 @@ class DirtySenders:
 
 
 async def named(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name, for the command line."""
+    """Return the sender under its stored name. Use this function for the command line."""
     return replace(id_, name=await store.value("SELECT fairpost.user_named($1, $2)", id_.workspace, id_.name))
 
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name. This is meant for requests, which cannot see waiting mail."""
+    """Return the sender under its stored name. Use this function for requests, which cannot see waiting mail."""
     return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
@@ -92,7 +95,10 @@ async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
-    """Limit the e-mails that a user, or all users of a workspace, can submit by any route. None removes the limit."""
+    """Limit the e-mails that a user, or all users of a workspace together, can submit by any route.
+
+    None removes the limit.
+    """
     async with store.together() as one:
         await one.value(
             """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, $5, fairpost.normalize_user($2), $3, $4)
@@ -161,8 +167,8 @@ async def settled(store: "Store", dirty: DirtySenders) -> None:
 
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
-    """Return senders that are due for a check: senders that are no longer new, throttled senders whose throttle is
-    about to end, and senders registered recently.
+    """Return senders that are due for a check. These are senders that are no longer new, senders whose throttle is
+    about to end, and senders that were registered recently.
     """
     sql = "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders_to_look_at($1, $2) s"
     rows = await store.fetch(sql, most, now)
@@ -296,7 +302,7 @@ async def fairness_now(store: "Store") -> Fairness:
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
-    """Return the number of queued e-mails, and since when the oldest e-mail that is due and not held has been waiting."""
+    """Return the number of queued e-mails and the due time of the oldest e-mail that is due and not held."""
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
     return row["queued"], row["oldest_at"]
 

@@ -1,4 +1,4 @@
-"""Take the ordinary steps of many accounts in one commit: see settle/group.sql.
+"""Take the ordinary steps of many accounts in one commit. See settle/group.sql for the definition of an ordinary step.
 
 All other steps go through `Store.take_step`, one by one.
 """

@@ -1,6 +1,6 @@
 """Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
-A list is imported in one transaction: either it is read to the end, checked and written, or nothing changes. Lines
+A list is imported in one transaction. Either the whole list is read, checked and written, or nothing changes. Lines
 first go into a temporary table, so a long list needs no more memory than a short one, and reading it does not block
 other transactions.
 """
@@ -68,7 +68,7 @@ async def listed(
     after: str = "",
     most: int,
 ) -> list[Suppression]:
-    """Return entries in alphabetical order: all of them, or those that apply to a workspace.
+    """Return all entries, or those that apply to a workspace, in alphabetical order.
 
     `search` matches part of the address or the reason.
     """
@@ -77,7 +77,7 @@ async def listed(
 
 
 async def known_of(store: "Store", address: str) -> tuple[list[Suppression], list[SoftBounces]]:
-    """Return everything stored about one address: where it is suppressed, and where it has soft-bounced."""
+    """Return everything stored about one address, which is where it is suppressed and where it has soft-bounced."""
     where = await store.fetch(
         _KNOWN_OF,
         *(address, ERASED),
@@ -228,7 +228,7 @@ _INCOMING = """
         line integer, address text, written text, kind text, reason text, created_at timestamptz, workspace text, also_urgent boolean
     ) ON COMMIT DROP"""
 
-# Normalizes each domain once: a million addresses may share a few domains.
+# Normalizes each domain only once, because a million addresses may share a few domains.
 _PARSE = """
     WITH parsed AS MATERIALIZED (
         SELECT i.line, fairpost.parse_address(to_jsonb(i.written)) ->> 'address' AS address

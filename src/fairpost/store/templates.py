@@ -137,8 +137,8 @@ async def put_sequence(
 ) -> bool:
     """Store a sequence. Return True if the name is new. `is_own` means that the sequence belongs to one campaign.
 
-    Raises Refusal if the sequence has been launched, if a sequence of the other kind has the name, or if a template is
-    missing.
+    Raises Refusal if the sequence has been launched, if a sequence of the other kind already has this name, or if a
+    template is missing.
     """
     result = await store.value(
         "SELECT fairpost.put_sequence($1, $2, $3, $4, $5, $6, $7)",

@@ -1,4 +1,4 @@
-"""Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names the
+"""Connections restricted to one workspace. Every statement runs as the tenants' role, in a transaction that names the
 workspace.
 
 Even if a query omits the filter, the database's row policies show it only this workspace's rows.

@@ -1,4 +1,5 @@
-"""Classify database driver errors in one place: the kind of trouble, the message and next step, and whether to wait.
+"""Classify database driver errors. This is the only place that decides the kind of trouble, the message, the next step,
+and whether to wait.
 
 `DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (unreachable,
 starting, full, out of connections, failing over), never of a statement or its data. No account, e-mail or campaign is
@@ -92,7 +93,7 @@ KINDS: Mapping[str, Kind] = {
     "3F000": Kind.NO_SCHEMA,
     "40": Kind.BUSY,  # deadlock, serialization failure, or a response lost at commit
     "42501": Kind.NO_RIGHT,
-    "42703": Kind.NO_SCHEMA,  # a column, function or table is missing: a restore or an upgrade is in progress
+    "42703": Kind.NO_SCHEMA,  # a column, function or table is missing, because a restore or an upgrade is in progress
     "42883": Kind.NO_SCHEMA,
     "42P01": Kind.NO_SCHEMA,
     "53": Kind.EXHAUSTED,

@@ -41,7 +41,7 @@ def become(*, uid: int, gid: int) -> None:
 
 
 def unprivileged_id() -> int:
-    """Return the user ID to appear as. initdb requires a user ID that has a name."""
+    """Return the user ID that the command appears to run as. initdb requires a user ID that has a name."""
     try:
         return pwd.getpwnam("nobody").pw_uid
     except KeyError:

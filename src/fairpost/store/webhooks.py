@@ -109,7 +109,7 @@ async def remove(store: "Store", webhook: Webhook) -> None:
 
 
 async def cursor_at(store: "Store", moment: datetime) -> str:
-    """Return the cursor just before the first event after this time."""
+    """Return the cursor just before the first event after the given time."""
     cursor: str = await store.value("SELECT fairpost.events_cursor_at($1)", moment)
     return cursor
 
@@ -149,7 +149,7 @@ async def secrets_of(store: "Store", webhook_id: int, *, now: datetime) -> list[
 
 
 async def wake(store: "Store") -> int:
-    """Mark the endpoints that have new events. Return their number."""
+    """Mark the endpoints that have new events. Return the number of endpoints marked."""
     return int(await store.value("SELECT fairpost.wake_webhooks()"))
 
 
@@ -192,7 +192,7 @@ async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int
 
 
 async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) -> Webhook | None:
-    """End a turn in one commit, and return the updated endpoint.
+    """End a turn in one commit and return the updated endpoint.
 
     If the endpoint was removed or another engine has it, write nothing and return None.
     """

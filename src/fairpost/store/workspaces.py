@@ -34,7 +34,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 class Turn:
     """The remainder of a caller's rate limit.
 
-    `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
+    If the limit is exceeded, `wait_s` is the time after which requests are accepted again.
     """
 
     per_minute: int
@@ -237,7 +237,7 @@ async def revoke_key(store: "Store", workspace: str, key_id: str) -> ApiKey | No
 
 
 async def enter(store: "Store", key_id: str, secret: str) -> Entry:
-    """Authenticate with a key, and count one request against its rate limit."""
+    """Authenticate with a key and count one request against its rate limit."""
     row = await store.row("SELECT * FROM fairpost.enter($1, $2, $3)", key_id, hash_of(secret), clock.stated())
     return Entry(**{**row, "scopes": frozenset(row["scopes"] or ())})
 
@@ -316,8 +316,8 @@ async def health(
 
 
 async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Return the bad findings of the last check for each domain or, if it was not checked, for its nearest parent that
-    was.
+    """Return the bad findings of the last check for each domain. If a domain was not checked, return the findings for
+    the nearest parent domain that was.
     """
     rows = await store.fetch(
         """SELECT DISTINCT ON (w.domain) d.domain, d.findings FROM unnest($2::text[]) w(domain)
@@ -332,7 +332,9 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
 
 
 async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
-    """Return the given domains for which neither the domain nor any parent domain has ever been checked."""
+    """Return those of the given domains that have never been checked, and whose parent domains have never been checked
+    either.
+    """
     rows = await store.fetch(
         """SELECT w.domain FROM unnest($2::text[]) w(domain) WHERE NOT EXISTS (
                SELECT FROM fairpost.domain_health d WHERE d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain))
@@ -343,7 +345,10 @@ async def unchecked(store: "Store", workspace: str, domains: Collection[str]) ->
 
 
 async def take_unchecked(store: "Store", *, before: datetime, most: int) -> list[tuple[str, str]]:
-    """Return domains that were last checked before this moment, with their workspaces, and mark them as checked."""
+    """Return domains that were last checked before the given time, with their workspaces.
+
+    Mark these domains as checked.
+    """
     rows = await store.fetch(
         """UPDATE fairpost.domain_health h SET at = coalesce($3, clock_timestamp())
            FROM (SELECT x.workspace, x.domain FROM fairpost.domain_health x WHERE x.at < $1 ORDER BY x.at LIMIT $2 FOR UPDATE SKIP LOCKED) due

@@ -1,6 +1,6 @@
 """The development inbox, which is for admins only because it contains mail from all workspaces.
 
-No part of an e-mail is ever served as a page from our origin: HTML is returned as a string in JSON, and files are
+No part of an e-mail is ever served as a page from our origin. HTML is returned as a string in JSON, and files are
 served as downloads.
 """
 

@@ -257,7 +257,7 @@ _SOON = {"Retry-After": "1"}
 
 
 async def _address(caller: Caller, service: Service, text: str) -> str:
-    """Parses an address that the workspace can verify, either by its domain or by logging in to its provider."""
+    """Parses an address that the workspace can verify, either by the address's domain or by logging in to the provider."""
     address = await caller.store.parse_address(text)
     if address is None:
         raise invalid("address", "must be an e-mail address")

@@ -171,7 +171,7 @@ async def resend_code(request: Request, service: TheService) -> Answer[CodeSent]
 
 @router.get("/session", summary="Get the signed-in person and the CSRF token for changes", responses=failures())
 async def get_session(signed_in: SignedInPerson) -> Answer[SessionNow]:
-    """Other sites cannot read the token: the cookie is SameSite=Strict, and no response allows other origins."""
+    """Other sites cannot read the token, because the cookie is SameSite=Strict and no response allows other origins."""
     now = {
         "expires_at": signed_in.session.expires_at,
         "csrf_token": csrf_token_of(signed_in.token),

@@ -1,4 +1,4 @@
-"""Bulk sending: one JSON object per line, read as a stream and enqueued in one commit."""
+"""Bulk sending. A request contains one JSON object per line; it is read as a stream and enqueued in one commit."""
 
 import asyncio
 import json
@@ -91,7 +91,10 @@ async def send_emails(
 
 
 async def _users(body: IO[bytes]) -> set[str]:
-    """Returns the users of all e-mails, to lock them at the start. Locking them chunk by chunk could deadlock."""
+    """Returns the users of all e-mails, so they can be locked at the start.
+
+    Locking them chunk by chunk could deadlock.
+    """
     users: set[str] = set()
     body.seek(0)
     for number, line in enumerate(body, 1):

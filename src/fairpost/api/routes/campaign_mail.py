@@ -1,4 +1,4 @@
-"""A campaign's e-mails: schedule, forecast, preview, list, retry and stop them."""
+"""The e-mails of a campaign: schedule, forecast, preview, list, retry and stop them."""
 
 import asyncio
 from collections import Counter
@@ -136,8 +136,8 @@ def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
 
 
 def _as_known(question: Question, caller: Caller) -> Question:
-    """Renames the accounts in the forecast's input: the workspace's accounts get their own names, and the operator's
-    accounts get numbers.
+    """Renames the accounts in the forecast's input. The workspace's accounts get the workspace's own names, and the
+    operator's accounts get numbers.
     """
     shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)
     names = {name: f"{NUMBERED} {number}" for number, name in enumerate(shared, 1)}

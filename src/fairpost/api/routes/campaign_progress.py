@@ -1,4 +1,4 @@
-"""The progress of a campaign: the forecast at launch, what was sent, and the revised forecast, as lines for a chart."""
+"""The progress of a campaign as lines for a chart: the forecast at launch, the e-mails sent, and the revised forecast."""
 
 from collections import Counter
 

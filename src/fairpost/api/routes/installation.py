@@ -1,4 +1,7 @@
-"""For admins: the state of the whole installation. These paths are read-only, and callers share costly queries."""
+"""For admins: the state of the whole installation.
+
+These paths are read-only, and callers share the results of costly queries.
+"""
 
 from collections import Counter
 from datetime import timedelta
@@ -171,7 +174,7 @@ async def list_all_emails(
     responses=failures("not_found"),
 )
 async def get_any_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Answer[AnyEmailItem]:
-    """All regions are searched."""
+    """Searches all regions."""
     for region in service.regions:
         store = await service.store_of(region)
         ids = await store.public_ids()

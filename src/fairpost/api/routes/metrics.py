@@ -1,4 +1,4 @@
-"""A workspace's metrics: its queue and its users' shares."""
+"""A workspace's metrics: the state of its queue, and the shares of its users."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

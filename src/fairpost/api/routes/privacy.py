@@ -1,4 +1,4 @@
-"""Personal data in a workspace: export it and erase it."""
+"""Export and erase personal data in a workspace."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated

@@ -34,7 +34,7 @@ from fairpost.reasons.rendering import Shown, brief
 from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 
-FRESH_S = 0.8  # how long a result is shared; less than a second, so that polling once per second shows every change
+FRESH_S = 0.8  # how long a result is shared; below a second so that polling once per second shows every change
 FAILURES_EVERY = timedelta(seconds=4)  # how often failures are read
 
 
@@ -166,7 +166,7 @@ def _workspace(caller: Caller | None) -> str | None:
 
 
 def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
-    """Returns the account as a workspace may see it: by the workspace's own name, and without machine names."""
+    """Returns the account as a workspace may see it, with the workspace's own name for it and without machine names."""
     if caller is None:
         return account
     return replace(

@@ -67,7 +67,7 @@ class ThrottlingShown:
 class FairnessShown:
     """The fairness figures. `mode` and `queue` describe the installation, and are null for a workspace.
 
-    `waits` measures the time from when an e-mail is due until sending starts, by queue and tier; for a workspace, all
+    `waits` measures the time from when an e-mail is due until sending starts, by queue and tier. For a workspace, all
     tiers are combined."""
 
     mode: Mode | None

@@ -71,8 +71,8 @@ class Watcher:
 class Watched:
     """A topic. `look` creates the query that all its watchers share.
 
-    `takes` lists the parameters that the topic accepts. If `is_for_admins` is set, only admins may watch it, whichever
-    workspace they have chosen.
+    `takes` lists the parameters that the topic accepts. If `is_for_admins` is set, only admins may watch the topic,
+    whichever workspace they have chosen.
     """
 
     look: Callable[[Watcher], Look]

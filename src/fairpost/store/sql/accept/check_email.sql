@@ -52,7 +52,8 @@ BEGIN
                 ELSE jsonb_build_object('address', address, 'name', name) END;
 END $$;
 
--- Parses From: an address, or {"name": …} alone, which is combined with the account's address. Returns null if it is neither.
+-- Parses From, which is either an address or {"name": …} alone. A name alone is combined with the account's address. Returns null if the value is
+-- neither.
 CREATE OR REPLACE FUNCTION fairpost.parse_sender(given jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -134,7 +135,7 @@ BEGIN
     IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' THEN
         RETURN fairpost.complaint(field, 'must be a time with a time zone, such as 2030-01-31T09:00:00Z');
     END IF;
-    -- A range that all programs support: many programs fail on a time in the year 10000.
+    -- A range that all programs support. Many fail on a time in the year 10000.
     IF (value #>> '{}')::timestamptz NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
         RETURN fairpost.complaint(field, 'must be between the years 1970 and 2200');
     END IF;
@@ -146,7 +147,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.is_email_of(p_id text, p_workspace text) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- a separate statement, because in one expression the cast might run before the check
+    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- in a separate statement, because within one expression, the cast might run before the check
         RETURN false;
     END IF;
     RETURN EXISTS (SELECT FROM fairpost.queue q WHERE q.id = p_id::bigint AND q.workspace = p_workspace)
@@ -344,7 +345,7 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns the first problem with an e-mail, or null. This function is authoritative; is_plain is only a shortcut for the obvious cases.
+-- Returns the first problem with an e-mail, or null. This function is authoritative. is_plain is only a shortcut for the obvious cases.
 CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -378,9 +379,9 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns true if an e-mail is certainly well-formed. Most mail is plain, and this one expression recognizes it without running every check. False
--- does not mean that the e-mail is invalid: check_email then decides. `o` has the fields of `e` as text. `contents` contains the ids of existing
--- shared contents, or is null if the e-mail must not use shared content.
+-- Returns true if an e-mail is certainly well-formed. Most mail is plain, and this one expression recognizes it without running every check. If it
+-- returns false, the e-mail may still be valid, and check_email decides. `o` contains the fields of `e` as text. `contents` contains the ids of
+-- existing shared contents, or is null if the e-mail must not use shared content.
 DROP FUNCTION IF EXISTS fairpost.is_plain(jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.is_plain(e jsonb, o fairpost.plain_fields, contents text[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$

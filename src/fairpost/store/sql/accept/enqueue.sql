@@ -1,5 +1,5 @@
--- Enqueueing, inside the caller's transaction. A call waits for another transaction only if both use the same idempotency key, or if both enqueue for
--- the same user or workspace with a limit.
+-- Enqueues e-mails in the caller's transaction. A call waits for another transaction only if both use the same idempotency key, or if both enqueue
+-- for the same user or workspace and a limit applies.
 
 -- Returns all recipients of a checked e-mail, each marked with its kind.
 CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
@@ -25,8 +25,8 @@ END $$;
 
 -- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or its first problem. An invalid e-mail does
 -- not affect the others. A known idempotency key returns the first e-mail's id and new = false. The limits are for services that submit their users'
--- e-mails: `p_daily_max` per user in 24 hours, `p_waiting_max` per user in the queue, and `p_workspace_max` per workspace in 24 hours.
--- `p_fingerprints` contains a fingerprint for each e-mail: a known key with a different fingerprint is an error.
+-- e-mails. `p_daily_max` is per user in 24 hours, `p_waiting_max` is per user in the queue, and `p_workspace_max` is per workspace in 24 hours.
+-- `p_fingerprints` contains a fingerprint for each e-mail. A known key with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
@@ -41,7 +41,7 @@ DECLARE
     t CONSTANT timestamptz := coalesce(CASE WHEN spoken_for IS NULL THEN p_now END, clock_timestamp());
     shared text[];
     too_many jsonb;
-    forbidden jsonb;   -- problems for this login, as {"ord": complaint}
+    forbidden jsonb;   -- problems that concern this login, as {"ord": complaint}
     is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
     objects jsonb;     -- the e-mails, with an empty object for each element that is not an object
@@ -111,7 +111,8 @@ BEGIN
     ), all_fresh AS MATERIALIZED (   -- the usual case, which needs no list of new e-mails
         SELECT (SELECT count(*) FROM fresh) = (SELECT count(r.key_hash) FROM read r) AS it
     ), new AS NOT MATERIALIZED (
-        -- IN instead of a join: the planner cannot estimate the length of the list, and a nested loop over a thousand keys takes a million steps
+        -- uses IN instead of a join, because the planner cannot estimate the length of the list, and a nested loop over a thousand keys takes a
+        -- million steps
         SELECT r.* FROM read r WHERE r.error IS NULL AND (r.key_hash IS NULL OR (SELECT a.it FROM all_fresh a) OR r.id IN (SELECT f.email_id FROM fresh f))
     ), content AS (
         INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)

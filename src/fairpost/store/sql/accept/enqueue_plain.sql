@@ -44,7 +44,7 @@ BEGIN
     key_hash := fairpost.caller_key_hash(workspace, o.idempotency_key);
     IF p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL THEN
         IF EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = key_hash)
-            OR p_workspace_max IS NOT NULL AND fairpost.submitted(workspace, '', t) + 1 + slack > p_workspace_max THEN   -- the limit requires a lock before the next e-mail
+            OR p_workspace_max IS NOT NULL AND fairpost.submitted(workspace, '', t) + 1 + slack > p_workspace_max THEN   -- so close to the limit, every e-mail must take a lock
             RETURN;
         END IF;
         IF user_name <> '' AND (p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL) THEN

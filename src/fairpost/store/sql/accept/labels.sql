@@ -6,7 +6,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtextextended(workspace || E'\x1f' || name || E'\x1f' || value, 0)
 $$;
 
--- Stores the labels of new e-mails, each with its workspace and a validated object that may have type, tags and metadata.
+-- Stores the labels of new e-mails. For each e-mail, the caller passes its workspace and a validated object that may contain type, tags and metadata.
 CREATE OR REPLACE FUNCTION fairpost.add_labels(p_ids bigint[], p_workspaces text[], p_given jsonb[]) RETURNS void
 LANGUAGE sql AS $$
     WITH labelled AS (
@@ -21,8 +21,8 @@ LANGUAGE sql AS $$
     SELECT DISTINCT fairpost.tag_mark(l.workspace, t.key, t.value), l.email_id FROM labelled l CROSS JOIN LATERAL jsonb_each_text(l.tags) t
 $$;
 
--- Erases a person from the labels. If `p_whole`, the e-mail was for this person alone, and only its type is kept. Otherwise only the address is
--- removed.
+-- Erases a person from the labels. If `p_whole` is true, the e-mail was for this person alone, and only its type is kept. Otherwise only the address
+-- is removed.
 CREATE OR REPLACE FUNCTION fairpost.erase_labels(p_email bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.labels l SET tags = CASE WHEN NOT p_whole THEN fairpost.without(l.tags, pattern) END, metadata = CASE WHEN NOT p_whole THEN fairpost.without(l.metadata, pattern) END

@@ -1,6 +1,6 @@
--- Limits the e-mails that one user may submit per day and have in the queue, and the e-mails that all users of a workspace may submit together.
--- The limits apply to submissions over SMTP or HTTP. For users and workspaces with a limit of their own, they apply to every submission. The user
--- '' always means the workspace as a whole.
+-- Limits the e-mails that one user may submit per day and have in the queue, and the e-mails that all users of a workspace may submit together. The
+-- limits apply to submissions over SMTP or HTTP. If a user or workspace has a limit of its own, that limit applies to every submission. The user ''
+-- always means the workspace as a whole.
 
 -- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few of them.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
@@ -14,7 +14,7 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;
 
--- One of a thousand locks for all users of a workspace: a call that names ten thousand users must not fill the server's lock table, and no
+-- The users of a workspace share about a thousand locks, because a call that names ten thousand users must not fill the server's lock table. No
 -- transaction waits for another workspace.
 CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -37,8 +37,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
 END $$;
 
--- Returns how many more e-mails a user or workspace may submit now. If fewer than `p_asked`, also returns the reason and the time at which the others
--- can be submitted if these are accepted now (null if unknown). The caller holds the user's lock.
+-- Returns how many more e-mails a user or workspace may submit now. If the number is less than `p_asked`, also returns the reason, and the time at
+-- which the remaining e-mails can be submitted if that many are accepted now (null if unknown). The caller holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
@@ -53,8 +53,8 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
-        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There are no more rows
-        -- than hours in a day.
+        -- Here and below, the hour is part of an expression, to keep the planner from using the index by hour alone, which covers all users. There
+        -- are at most as many rows as hours in a day.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
@@ -96,10 +96,10 @@ LANGUAGE sql STABLE AS $$
                                                    '; there is room again when some of it has gone out')))
 $$;
 
--- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key have already been accepted and
--- do not count; nor do invalid e-mails. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as they
--- are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait only
--- if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
+-- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. Invalid e-mails do not count, nor do e-mails with a known
+-- key, because they have already been accepted. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as
+-- they are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait
+-- only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
@@ -113,7 +113,7 @@ DECLARE
                          e.value ->> 'idempotency_key' AS key, e.value AS e, jsonb_populate_record(NULL::fairpost.plain_fields, e.value) AS o,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-            LEFT JOIN LATERAL (   -- one lookup each, because a plain join may read all senders
+            LEFT JOIN LATERAL (   -- one lookup per sender, because a plain join may read all senders
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name OFFSET 0) s ON true
             LEFT JOIN LATERAL (
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'workspace' AND s.name = '' OFFSET 0) w ON true

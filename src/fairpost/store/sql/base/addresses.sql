@@ -1,6 +1,6 @@
 -- Decides whether two addresses are the same. The result is the same in every database, regardless of its locale.
 
--- Normalizes an address: converts letters of any script to a single case, and the domain to its DNS form (müller.example becomes
+-- Normalizes an address. Converts letters of any script to a single case, and the domain to its DNS form (müller.example becomes
 -- xn--mller-kva.example). For ASCII addresses, by far the most common, this costs no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_address(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -20,8 +20,9 @@ BEGIN
     RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
--- Two letters are the same if any language treats them as case variants of one letter: σ and ς, because both have the capital Σ; and i, ı, I and İ,
--- because in Turkish the capital of i is İ and the capital of ı is I. It is better to send one e-mail too few than one to a person who has opted out.
+-- Two letters are the same if any language treats them as case variants of one letter. For example, σ and ς are the same because both have the
+-- capital Σ. The letters i, ı, I and İ are the same because in Turkish, the capital of i is İ and the capital of ı is I. It is better to send one
+-- e-mail too few than one to a person who has opted out.
 CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -31,7 +32,8 @@ BEGIN
     RETURN normalize(replace(translate(fairpost.small_letters(normalize(part, NFD)), 'ıς', 'iσ'), U&'i\0307', 'i'), NFC);
 END $$;
 
--- Maps a domain according to UTS 46 and encodes it according to IDNA 2008: variants of a letter become that letter, and invisible characters are removed.
+-- Maps a domain according to UTS 46, and encodes it according to IDNA 2008. Variants of a letter become that letter, and invisible characters are
+-- removed.
 CREATE OR REPLACE FUNCTION fairpost.normalize_domain(domain text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -100,9 +102,9 @@ BEGIN
     RETURN encoded;
 END $$;
 
--- Removes case differences with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form
--- (NFD, NFKD): for letters with accents, only the letters are listed. For each letter, `translate` searches the whole list, so it is called only for
--- text in one of the scripts on the list.
+-- Removes case differences with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects decomposed text (NFD or
+-- NFKD), because letters are listed without accents. For each letter, `translate` searches the whole list, so it is called only for text in one of
+-- the scripts on the list.
 CREATE OR REPLACE FUNCTION fairpost.small_letters(written text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN written !~ '[\u00b5-\u02ff\u0345\u0370-\u058f\u10a0-\u10ff\u13f0-\u13ff\u1c80-\u1cbf\u1e9e\u1efa-\u1eff\u2132\u2160-\u2188\u24b6-\u24cf\u2c00-\u2cff\ua640-\ua7ff\uab70-\uabbf\uff21-\uff3a\U00010400-\U0001e9ff]' THEN lower(written COLLATE "C") COLLATE "default"

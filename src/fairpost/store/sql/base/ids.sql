@@ -1,10 +1,11 @@
--- Returns an id that grows with time: milliseconds in the upper bits, a wrapping counter in the lower bits. History is partitioned by id.
+-- Returns an id that grows with time. The upper bits contain milliseconds, and the lower bits contain a wrapping counter. History is partitioned by
+-- id.
 CREATE OR REPLACE FUNCTION fairpost.new_id() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
 $$;
 
--- Returns the smallest id that can be created at this moment.
+-- Returns the smallest id that can be created at the given time.
 CREATE OR REPLACE FUNCTION fairpost.first_id_at(moment timestamptz) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
@@ -20,8 +21,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         concat_ws(E'\x1f', 'home', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
 $$;
 
--- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces: a caller's key that looks like a campaign key is hashed
--- differently.
+-- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces, because a caller's key that looks like a campaign key is
+-- hashed differently.
 CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT encode(substring(sha256(convert_to(workspace || E'\x1f' || key, 'UTF8')) FOR 16), 'hex')::uuid

@@ -1,5 +1,5 @@
 -- Creates the monthly partitions of history for this month and the next two, and the daily partitions of events. Idempotent. Rows outside these
--- months are never rejected: they go to the default partition and are moved when their month is created. A partition is created as a separate table
+-- months are never rejected. They go to the default partition and are moved when their month is created. A partition is created as a separate table
 -- and then attached, so that only users of the default partition have to wait.
 CREATE OR REPLACE FUNCTION fairpost.make_partitions(p_now timestamptz DEFAULT clock_timestamp()) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET client_min_messages = warning AS $$
@@ -29,7 +29,8 @@ BEGIN
     PERFORM fairpost.make_event_days(p_now);
 END $$;
 
--- Does the same as make_partitions while engines are working. If a table stays locked longer than the limit set here, the caller tries again later.
+-- Does the same as make_partitions, but can run while engines are working. If a table stays locked longer than the limit set here, the caller tries
+-- again later.
 CREATE OR REPLACE FUNCTION fairpost.prepare_months(p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Reasons: a code (noun.what_happened, all listed in reasons/catalogue.py) and its parameters. Front ends render the sentences.
+-- A reason is a code (noun.what_happened, see reasons/catalogue.py for a list) with its parameters. Front ends render the sentences.
 
 -- Shortens parameters, which may contain long text from a server or a person.
 CREATE OR REPLACE FUNCTION fairpost.shortened(p_params jsonb) RETURNS jsonb

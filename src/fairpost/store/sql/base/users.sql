@@ -1,5 +1,5 @@
--- Decides whether two user names are the same: `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the queue. Names are
--- normalized before they are stored, so stored names can be compared directly.
+-- Decides whether two user names are the same. For example, `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the
+-- queue. Names are normalized before they are stored, so stored names can be compared directly.
 
 -- For ASCII names, by far the most common, this costs no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_user(name text) RETURNS text
@@ -24,8 +24,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT folded ~ '^(key|login|person):'
 $$;
 
--- Returns the normalized name of a user given on the command line, or the name as given if mail from before names were normalized is still waiting
--- under it.
+-- Returns the normalized name of a user given on the command line, or the name as given if mail that was enqueued before names were normalized is
+-- still waiting under that name.
 CREATE OR REPLACE FUNCTION fairpost.user_named(p_workspace text, p_user text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN p_user <> fairpost.normalize_user(p_user) AND EXISTS (

@@ -1,8 +1,8 @@
 -- Preparations before a launch.
 
--- Stores a complete sequence of templates. Returns new, changed or same; `missing NAMES` if templates do not exist; `taken` if a sequence of the other
--- kind (one campaign's own, or shared) has the name; `launched NAME` if a campaign already sends the sequence and the call would change it. In the
--- last three cases, nothing is changed.
+-- Stores a complete sequence of templates. Returns `new`, `changed` or `same`. Changes nothing and returns `missing NAMES` if templates do not exist,
+-- `taken` if a sequence of the other kind (one campaign's own, or shared) has the name, or `launched NAME` if a campaign already sends the sequence
+-- and the call would change it.
 DROP FUNCTION IF EXISTS fairpost.put_sequence(text, text, text[], bigint[], timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.put_sequence(
     p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_own_subjects boolean[], p_now timestamptz DEFAULT NULL, p_own boolean DEFAULT false
@@ -89,7 +89,7 @@ BEGIN
     END IF;
 END $$;
 
--- Restarts planning from the first prospect to include recipients added since. Returns false if the campaign is not running.
+-- Restarts planning from the first prospect, to include recipients who were added in the meantime. Returns false if the campaign is not running.
 CREATE OR REPLACE FUNCTION fairpost.plan_anew(p_campaign bigint, p_zones text[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- Decides when a campaign's mail may be sent: within the sending window and until the local day's quota is used up. At other times, the stream is
 -- closed in the tree until the time stored there, so that engines do not claim mail that they may not send.
 
--- Returns the quota of the local day at this moment, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
+-- Returns the quota of the local day at the given time, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
@@ -111,9 +111,12 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin; the caller has locked the e-mail's row and the pause. If the e-mail may begin, charges it to the quota and returns
--- null. Otherwise returns: held (return the e-mail), closed (outside the window, or the quota is used up: close the stream), parked (the prospect is
--- paused, and the e-mail waits until the pause ends), or gone (the prospect no longer exists).
+-- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may begin, charges it to the quota and returns
+-- null. Otherwise, returns one of these:
+--   held     return the e-mail
+--   closed   the window is closed or the quota is used up: close the stream
+--   parked   the prospect is paused, and the e-mail waits until the pause ends
+--   gone     the prospect no longer exists
 CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -138,7 +141,7 @@ BEGIN
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',
-            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- was parked and claimed at the same moment
+            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- the e-mail was parked and claimed at the same time
         WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
@@ -149,16 +152,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Refunds an e-mail that was not sent to the quota of the day on which it was begun.
+-- If an e-mail was not sent, refunds it to the quota of the day on which it was begun.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
 $$;
 
--- Stores a workspace's hours and quotas weeks ahead, computed from revision `p_revision` of the schedule. `p_open`: {timezone: multirange}, with the
--- workspace's own under ''; null means no window. `p_days`: [{day, starts_at, ends_at, allowed}]; null means no quota. Returns false, changing
--- nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep their count. For changed days, the
--- e-mails already sent are counted again.
+-- Stores a workspace's hours and quotas for the coming weeks, computed from revision `p_revision` of the schedule. `p_open` is {timezone:
+-- multirange}, with the workspace's own time zone under ''; null means no window. `p_days` is [{day, starts_at, ends_at, allowed}]; null means no
+-- quota. Returns false, changing nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep
+-- their count. For changed days, the e-mails already sent are counted again.
 CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

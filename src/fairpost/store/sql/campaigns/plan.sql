@@ -92,7 +92,7 @@ BEGIN
     WHERE x.id = p_campaign;
 END $$;
 
--- Frees the keys of prospects if no e-mail of the sequence was ever begun for them, and their e-mails were cancelled with the campaign.
+-- Frees the keys of prospects if no e-mail of the sequence was ever begun for them and their e-mails were cancelled with the campaign.
 CREATE OR REPLACE FUNCTION fairpost.free_keys(c fairpost.campaigns, batch bigint[]) RETURNS void
 LANGUAGE sql SET enable_nestloop = on AS $$
     WITH unbegun AS MATERIALIZED (

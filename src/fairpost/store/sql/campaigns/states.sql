@@ -68,7 +68,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Cancels a campaign. From now on, none of its e-mails is begun; an engine then removes the rows, however many there are. A completed campaign can be
+-- Cancels a campaign. From then on, none of its e-mails is begun, and an engine removes the rows, however many there are. A completed campaign can be
 -- cancelled as long as it still has e-mails in the queue.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -85,7 +85,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left; these remain until their
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left. These remain until their
 -- workers have finished.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -100,7 +100,7 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- Finishes all of them at once. Their next steps need no update, because these are removed as well, with the same reason.
+    -- Finishes all of them at once. Their next steps need no update, because they are removed as well, with the same reason.
     PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- their campaign is over, so they have no next step
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
@@ -143,8 +143,8 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Changes the state of campaigns that are due for a transition: scheduled campaigns at their start time, running campaigns that have no e-mail that
--- could proceed or no account to send it, and completed campaigns with e-mails that can proceed again. The cost depends on the number of live
+-- Changes the state of campaigns that are due for a transition. Scheduled campaigns are due at their start time, running campaigns when they have no
+-- e-mail that could proceed or no account to send it, and completed campaigns when e-mails can proceed again. The cost depends on the number of live
 -- campaigns. Returns the campaigns that changed.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
@@ -156,8 +156,8 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are left
-    -- for the next call, so that there are no deadlocks.
+    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are
+    -- left for the next call, to prevent deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t
@@ -207,7 +207,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns the number of e-mails that
--- failed; call again while it is `p_max`. (If the account is suspended, follow-ups wait: see settle/pinned.sql.)
+-- failed. If the number is `p_max`, call again. (If the account is only suspended, follow-ups wait. See settle/pinned.sql.)
 CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The transition from one step to the next: determines when the follow-up of an e-mail is due, or cancels the follow-up.
+-- The transition from one step to the next. Determines when the follow-up of an e-mail is due, or cancels the follow-up.
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
@@ -121,7 +121,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect: its waiting e-mails now also wait for the pause to end. No e-mail is cancelled or sent twice.
+-- Pauses a prospect. The prospect's waiting e-mails now also wait for the pause to end. No e-mail is cancelled or sent twice.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

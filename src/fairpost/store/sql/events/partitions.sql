@@ -1,6 +1,6 @@
 -- Events are partitioned and dropped by day.
 
--- Creates the partitions of today and the next three days, under the same lock as make_partitions, which does this for months.
+-- Creates the partitions for today and the next three days, under the same lock as make_partitions, which creates those for months.
 CREATE OR REPLACE FUNCTION fairpost.make_event_days(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET client_min_messages = warning AS $$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Drops all days before this moment, and returns the number of days. From then on, cursors that point to these days are rejected. Waits for locked
+-- Drops all days before the given time and returns the number of days. From then on, cursors that point to these days are rejected. Waits for locked
 -- tables in the same way as drop_history.
 CREATE OR REPLACE FUNCTION fairpost.drop_event_days(p_before timestamptz, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '200ms' SET client_min_messages = warning AS $$

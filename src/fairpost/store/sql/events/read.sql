@@ -1,7 +1,8 @@
 -- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from any
 -- cursor.
 
--- Returns the position of a cursor, or raises an error: FP007 if the events after the cursor were dropped, FP001 if the text is not a cursor.
+-- Returns the position of a cursor, or raises an error, which is FP007 if the events after the cursor were dropped and FP001 if the text is not a
+-- cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -29,7 +30,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_
     SELECT coalesce((SELECT t.turn || '.' || t.last_id FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1), '0.0')
 $$;
 
--- Returns a cursor before the newest `p_n` events, or slightly more.
+-- Returns a cursor that precedes the newest `p_n` events, or slightly more events.
 CREATE OR REPLACE FUNCTION fairpost.events_tail(p_n integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT x.turn || '.' || x.id
@@ -40,7 +41,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
            WHERE t.newer >= p_n ORDER BY t.turn DESC LIMIT 1)) x ORDER BY x.turn DESC, x.id DESC LIMIT 1
 $$;
 
--- Returns the positions of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there
+-- Returns the positions of the next events after a cursor, from the given turns, for all workspaces or for one. Reads one turn at a time until there
 -- are enough events, so a workspace reads only its own events and one index entry per turn. The conditions on transactions are written so that only
 -- the index outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
@@ -79,9 +80,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. Continue after the cursor of the last row; this
--- row has no id if there are no more events. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces. `p_kinds`
--- restricts the result to these types.
+-- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. Continue after the cursor of the last row. If
+-- there are no more events, this row has no id. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces.
+-- `p_kinds` restricts the result to these types.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
     p_after text DEFAULT NULL, p_max integer DEFAULT 100, p_workspace text DEFAULT NULL, p_kinds text[] DEFAULT NULL
 ) RETURNS TABLE (
@@ -95,7 +96,7 @@ DECLARE
     turns_max CONSTANT integer := 1000;
     whose CONSTANT text := coalesce(p_workspace, fairpost.tenant(), CASE WHEN fairpost.spoken_for() IS NOT NULL THEN fairpost.own_workspace(fairpost.spoken_for()) END);
     most CONSTANT integer := least(greatest(p_max, 1), 1000);
-    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- large for one workspace, because the events of others are not read
+    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- larger for one workspace, because the events of other workspaces are not read
     is_bound CONSTANT boolean := fairpost.is_bound();   -- whether to hide the names of other workspaces' accounts
     place record;
     turns bigint[];

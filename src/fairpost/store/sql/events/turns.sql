@@ -1,7 +1,7 @@
 -- Puts events in commit order. If a transaction commits late, its events are assigned positions after the commit and do not delay other events.
 --
--- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions have begun or ended since then. The
--- index outbox_new finds these events; their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
+-- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions began or ended after that turn. The
+-- index outbox_new finds these events. Their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
 -- waited for the first and got its id afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
@@ -28,7 +28,7 @@ BEGIN
     ELSIF NOT pg_try_advisory_xact_lock(fairpost.turns_lock()) THEN
         RETURN NULL;
     END IF;
-    SELECT * INTO before FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1;   -- a new statement: under the lock
+    SELECT * INTO before FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1;   -- a new statement, which runs under the lock
     snapshot := pg_current_snapshot();
     IF pg_snapshot_xmax(snapshot) < pg_snapshot_xmax(before.snap) THEN
         PERFORM fairpost.begin_event_series(true);
@@ -56,7 +56,7 @@ BEGIN
 END $$;
 
 -- Begins a new series of turns. Cursors from a lost period continue at the start of the series. `p_is_restored` means that transaction ids have
--- restarted, so those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it; all others get a turn in the
+-- restarted, so those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it. All others get a turn in the
 -- new series.
 CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$

@@ -35,9 +35,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN said::text ~* pattern THEN regexp_replace(said::text, pattern, '[erased]', 'gi')::jsonb ELSE said END
 $$;
 
--- The first step of an erasure: from now on, the person receives no more mail (unless `p_keep_sendable`), and data stored by address is deleted:
--- prospects with their lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` contains the
--- forms of the address that were found.
+-- The first step of an erasure. From then on, the person receives no more mail, unless `p_keep_sendable` is true. Deletes the data stored by address:
+-- prospects with their lists and fields, counts of bounces, and entries of the suppression list, of which only hashes are kept. `written` contains
+-- the forms of the address that were found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
@@ -183,7 +183,8 @@ LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
--- Erases the content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content that several e-mails share is kept.
+-- Erases the whole content of an e-mail if there were no other recipients, otherwise only the address in it. Content that several e-mails share is
+-- kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_content(p_email bigint, p_content bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

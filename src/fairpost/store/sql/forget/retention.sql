@@ -1,4 +1,4 @@
--- Drops history by month: whole partitions instead of individual rows.
+-- Drops history by month, as whole partitions instead of individual rows.
 
 -- Returns the months that have partitions, oldest first, with their size on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
@@ -29,8 +29,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns whether an e-mail of the month that begins with this id has finished since. Only the index emails_by_finish is suitable: any other would be
--- read completely.
+-- Returns whether an e-mail of the month that begins with this id has finished at or after the given time. Only the index emails_by_finish is
+-- suitable, because any other index would be read completely.
 CREATE OR REPLACE FUNCTION fairpost.finished_since(p_low bigint, p_moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = off SET jit = off AS $$
 DECLARE
@@ -63,7 +63,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that ended before this moment and need not be kept. Call again while it returns a month. Contents that are still used
+-- Drops the oldest month that ended before the given time and need not be kept. Call again while it returns a month. Contents that are still used
 -- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, the
 -- function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it has locked the tables,
 -- no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default
@@ -110,7 +110,7 @@ BEGIN
 END $$;
 
 -- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. There are few such rows,
--- so they are deleted individually. Returns the number of rows; call again while it is `p_max`.
+-- so they are deleted individually. Returns the number of rows. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -138,7 +138,7 @@ BEGIN
     RETURN greatest(cardinality(emails), cardinality(unused));
 END $$;
 
--- Returns unused contents outside any month, with an id below this one.
+-- Returns unused contents that are outside any month and have an id below the given one.
 CREATE OR REPLACE FUNCTION fairpost.unused_in_rest(p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
     SELECT ARRAY(
@@ -151,8 +151,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Deletes events, returned mail, and messages in the development inbox from before this moment, oldest first. Returns the number of rows; call again
--- while it is `p_max` or more.
+-- Deletes events, returned mail, and messages in the development inbox that are older than the given time, oldest first. Returns the number of rows.
+-- If the number is `p_max` or more, call again.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WITH returned AS (

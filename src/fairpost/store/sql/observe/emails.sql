@@ -11,10 +11,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_state || CASE WHEN p_attempts > 0 THEN ':retry' ELSE ':new' END
 $$;
 
--- Returns the ids of a page of one workspace's e-mails, newest first, below an id. Each statement reads one index backwards and stops at the limit:
--- (workspace, id), or emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a partition for each month,
--- and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and each statement is written so
--- that one plan suits all parameters.
+-- Returns the ids of a page of one workspace's e-mails, newest first, below an id. Each statement reads one index backwards and stops at the limit.
+-- The index is the one on (workspace, id), emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a
+-- partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and each
+-- statement is written so that one plan suits all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -77,8 +77,8 @@ BEGIN
 END $$;
 
 -- Returns a page of the e-mails of one workspace or (null) of all, newest first, optionally only those before `p_before`. `p_states` (null means all)
--- are the states shown to users: scheduled and ready instead of the queue's waiting. With `p_ids`, returns these e-mails instead, if they belong to
--- the workspace.
+-- are the states shown to users, which are `scheduled` and `ready` instead of the queue's `waiting`. With `p_ids`, returns these e-mails instead, if
+-- they belong to the workspace.
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.list_emails(
@@ -116,8 +116,8 @@ BEGIN
     ORDER BY x.id DESC;
 END $$;
 
--- Returns everything about one e-mail except its attempts, or no row if it does not exist. The plan is kept, as for a page: planning a query over all
--- months takes ten times as long as reading one e-mail.
+-- Returns everything about one e-mail except its attempts, or no row if it does not exist. The plan is kept, as for a page, because planning a query
+-- over all months takes ten times as long as reading one e-mail.
 DROP FUNCTION IF EXISTS fairpost.show_email(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.show_email(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     id bigint, state text, reason text, reason_params jsonb, workspace text, domain text, user_name text, stream text, class text, route text, account text,

@@ -1,6 +1,6 @@
--- The figures of `fairpost fairness`, from the tree's own counts, the arrivals that it has not absorbed, and hourly counters. The cost depends on the
--- number of senders and their hourly counters, never on the number of e-mails. `p_workspace` restricts the figures to one workspace (null means all).
--- Senders are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
+-- The figures of `fairpost fairness`, taken from the tree's own counts, the arrivals that the tree has not absorbed, and hourly counters. The cost
+-- depends on the number of senders and their hourly counters, never on the number of e-mails. `p_workspace` restricts the figures to one workspace
+-- (null means all). Senders are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
 
 -- Returns how many e-mails each sender has waiting, in a single query, because reading the tree is the main cost. `of` is the kind of row:
 --   spread             `times` users of this tier have `n` e-mails each, for computing inequality
@@ -54,8 +54,8 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Returns the senders whose e-mails were served since then. E-mails sent, bounced and rejected are counted together. `is_fair` selects e-mails served
--- by the fair queue or in order of arrival; null means both.
+-- Returns the senders whose e-mails were served since the given time. E-mails sent, bounced and rejected are counted together. `is_fair` selects
+-- e-mails served by the fair queue or in order of arrival; null means both.
 --   hour        the results of each hour by each queue; `n` is the total
 --   workspace, user    the senders with the most e-mails by either queue, at most `p_max` of each kind
 --   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; both queues together only if both served mail
@@ -97,8 +97,8 @@ BEGIN
     WHERE x.n > 0 GROUP BY x.is_fair, x.n;
 END $$;
 
--- Returns how many users (`times`) had `n` e-mails sent, bounced or rejected in each hour since then. Like served_by_sender, this uses the index
--- activity_by_hour or, for one workspace, the primary key.
+-- Returns how many users (`times`) had `n` e-mails sent, bounced or rejected in each hour since the given time. Like served_by_sender, this uses the
+-- index activity_by_hour or, for one workspace, the primary key.
 CREATE OR REPLACE FUNCTION fairpost.served_by_hour(p_workspace text, p_since timestamptz)
 RETURNS TABLE (hour timestamptz, n bigint, times bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off AS $$
@@ -109,7 +109,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     GROUP BY 1, 2
 $$;
 
--- Returns histograms of durations since then, for all accounts or for the accounts of one workspace: one for each kind and tier.
+-- Returns histograms of durations since the given time, one for each kind and tier. They cover all accounts or the accounts of one workspace.
 DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)
 RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)
@@ -145,8 +145,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name
 $$;
 
--- Returns how many senders are throttled (`stopped`: none of their mail is sent now), how many would be if throttling were on, and how many names are
--- held manually.
+-- Returns how many senders are throttled, how many of these are `stopped` (none of their mail is sent now), how many would be throttled if throttling
+-- were on, and how many names are held manually.
 CREATE OR REPLACE FUNCTION fairpost.count_throttled(
     p_workspace text, p_now timestamptz DEFAULT NULL, OUT throttled bigint, OUT stopped bigint, OUT observed bigint, OUT held bigint
 )

@@ -1,10 +1,10 @@
--- Finds e-mails by their properties. One property is looked up in an index, which returns e-mails newest first. Each of these e-mails is then checked
--- for the other properties.
+-- Finds e-mails by their properties. A search uses the index for one of the properties, which returns e-mails newest first, and checks each of these
+-- e-mails for the other properties.
 
--- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by`: key, address, type, tag, stream, campaign,
--- user. All of these except addresses are unique only within a workspace. Each statement is written so that one plan suits all parameters (see
--- emails.sql). In the queue, only one index is in the order of (workspace, id). Without statistics, the planner might read all rows through another
--- index.
+-- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by` is `key`, `address`, `type`, `tag`,
+-- `stream`, `campaign` or `user`. All of these properties except addresses are unique only within a workspace. Each statement is written so that one
+-- plan suits all parameters (see emails.sql). In the queue, only one index has the order (workspace, id). Without statistics, the planner might read
+-- all rows through another index.
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -142,8 +142,8 @@ BEGIN
         ORDER BY x.id DESC LIMIT p_max);
 END $$;
 
--- Returns the newest e-mails that match everything in `p_wanted`: {to, key, campaign, user, stream, account, type, tags, since, until}; at most
--- `p_max`, older than `p_before`. Keys, campaigns, users, streams, types and tags belong to a workspace, so searching by them requires its name. The id
+-- Returns at most `p_max` of the newest e-mails older than `p_before` that match everything in `p_wanted`: {to, key, campaign, user, stream, account,
+-- type, tags, since, until}. Keys, campaigns, users, streams, types and tags belong to a workspace, so searching by them requires its name. The id
 -- contains the time at which an e-mail was accepted. Reads at most two thousand e-mails. If it stopped at that limit before finding `p_max`,
 -- `looked_to` is the last id read. Otherwise, `looked_to` is null.
 CREATE OR REPLACE FUNCTION fairpost.search_emails(

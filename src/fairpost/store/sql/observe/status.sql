@@ -49,7 +49,8 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the newest e-mails of a workspace with this tag, below an id, each with its status. By default, this is the session's own workspace.
+-- Returns a workspace's newest e-mails that have this tag and an id below the given one, each with its status. The default is the session's own
+-- workspace.
 DROP FUNCTION IF EXISTS fairpost.find(text, text, text, integer, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.find(
     p_name text, p_value text, p_workspace text DEFAULT NULL, p_max integer DEFAULT 50, p_before bigint DEFAULT NULL, p_now timestamptz DEFAULT NULL

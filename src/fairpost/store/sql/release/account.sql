@@ -133,7 +133,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Prevents the account from sending until this moment. Each call replaces the previous one. Returns false if the lease is gone.
+-- Prevents the account from sending until the given time. Each call replaces the previous one. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -175,7 +175,7 @@ BEGIN
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
     IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
-        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could remove it, add it again under the same name and send
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could remove the account, add it again under the same name, and send
     END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;

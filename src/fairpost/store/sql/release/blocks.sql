@@ -1,5 +1,5 @@
--- Blocks. A block prevents a sender from using one account. The account's worker creates blocks; they end at their end time or when a person lifts
--- them. Like every begin, every change to a block locks the account's lease. Once a block is committed, no e-mail of the sender is begun.
+-- Blocks. A block prevents a sender from using one account. The account's worker creates blocks. A block ends at its end time or when a person lifts
+-- it. Like every begin, every change to a block locks the account's lease. Once a block is committed, no e-mail of the sender is begun.
 
 -- Returns the workspaces that are blocked on this account now, at most a hundred.
 CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]
@@ -62,7 +62,7 @@ BEGIN
     RETURN blocked;
 END $$;
 
--- Ends these blocks; the caller holds the lease's row. Resets the counts; otherwise, the next e-mail could block the senders again.
+-- Ends these blocks. The caller holds the lease's row. Also resets the counts, because otherwise the next e-mail could block the senders again.
 CREATE OR REPLACE FUNCTION fairpost.end_blocks(p_account bigint, p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -77,7 +77,7 @@ BEGIN
     FROM fairpost.accounts a, unnest(p_workspaces) w(name) WHERE a.id = p_account;
 END $$;
 
--- Starts a new sample, because the account was resumed: only later outcomes count. The caller holds the lease's row.
+-- Starts a new sample because the account was resumed. From then on, only later outcomes count. The caller holds the lease's row.
 CREATE OR REPLACE FUNCTION fairpost.begin_sample(p_account bigint) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.leases l SET sample = l.sample + 1 WHERE l.account_id = p_account
@@ -132,7 +132,7 @@ BEGIN
     FROM told o WHERE o.spot IS NULL;
 
     IF (SELECT true FROM fairpost.counters d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
-        RETURN;   -- the usual case: the index of senders with bounces or refusals is empty
+        RETURN;   -- the usual case, in which the index of senders with bounces or refusals is empty
     END IF;
     RETURN QUERY
     WITH served AS MATERIALIZED (
@@ -170,8 +170,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
--- Returns accounts that only blocks prevent from sending: all mail that is due on their routes is from blocked senders. The cost depends on the
--- number of accounts with blocks and on the number of blocks.
+-- Returns accounts that only blocks prevent from sending, because all mail that is due on their routes is from blocked senders. The cost depends on
+-- the number of accounts with blocks and on the number of blocks.
 CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- The fair claim selects the e-mails that an account sends next. It is start-time fair queueing over the flow tree, level by level, in O(batch): the cost
--- depends neither on the number of waiting e-mails nor on the number of senders. `policy/fairness.py` is the specification: the same algorithm in plain
--- Python, one e-mail at a time and without locks. Tests compare the two.
+-- The fair claim selects the e-mails that an account sends next. It is start-time fair queueing over the flow tree, level by level, in O(batch). The
+-- cost depends neither on the number of waiting e-mails nor on the number of senders. `policy/fairness.py` is the specification. It is the same
+-- algorithm in plain Python, one e-mail at a time and without locks. Tests compare the two.
 --
 -- The tree: root (a route and a class) → workspace → domain → user → leaf (a stream). Each node has a weight, the number of e-mails waiting below it, and a
 -- virtual time `vtime`: the number of e-mails served, divided by its weight. A node is active while an e-mail below it is due and the node is not
@@ -27,12 +27,16 @@
 -- The four earliest places are acme 10.0, bolt 10.5, acme 11.0 and bolt 11.0. cato has been served most and waits until the others reach 13.0. A million
 -- e-mails waiting at cato would change nothing. The e-mails of each child are then shared out among its domains in the same way, and so on.
 --
--- Locks: workspaces are locked with SKIP LOCKED, so claims of one route do not wait for each other; everything below a workspace is protected by its lock.
--- Rows are locked first and then read in a separate statement: under READ COMMITTED, only a new statement sees the commit of the previous lock holder.
+-- Locks: workspaces are locked with SKIP LOCKED, so claims of one route do not wait for each other. The lock of a workspace protects everything below
+-- it. Rows are locked first and then read in a separate statement, because under READ COMMITTED, only a new statement sees the commit of the previous
+-- lock holder.
 
--- Stages and claims in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may not send now), changed (its
--- settings changed: start over) or paused (all sending; `next_at` is the end of the pause, null: until resumed). If nothing was claimed, `again`
--- means that other claims held all mail, so the worker must check again before it sleeps. Otherwise `next_at` is when the next e-mail becomes due.
+-- Stages and claims in one round trip. If nothing was claimed, `again` means that other claims held all mail, so the worker must check again before it
+-- sleeps. Otherwise `next_at` is when the next e-mail becomes due. `verdict` is `ok` or one of these:
+--   stale      the lease is gone: stop at once
+--   inactive   the account may not send now
+--   changed    the account's settings have changed: start over
+--   paused     all sending is paused; `next_at` is the end of the pause, or null if it lasts until resumed
 CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT ids bigint[], OUT again boolean, OUT next_at timestamptz
@@ -91,8 +95,8 @@ BEGIN
     END IF;
 END $$;
 
--- Urgent mail is served first, and bulk mail gets a tenth. `urgent_run` is the number of urgent e-mails since the last bulk e-mail. `served` is the
--- number of e-mails that each lane has had.
+-- Urgent mail is served first, and bulk mail gets a tenth of the turns. `urgent_run` is the number of urgent e-mails since the last bulk e-mail.
+-- `served` is the number of e-mails that each lane has been served.
 CREATE OR REPLACE FUNCTION fairpost.pick_classes(
     routes text[], f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_limit integer, blocked text[], p_now timestamptz,
     INOUT urgent_run integer, INOUT served double precision[], OUT ids bigint[], OUT skipped boolean
@@ -123,8 +127,8 @@ BEGIN
 END $$;
 
 -- Claims once for many accounts of a pool that one process drives. Available e-mails are shared out among the accounts in turn, so that each account
--- gets some of every sender's mail. `p_limits` is the maximum number for each account. An account that is missing from the result must claim alone:
--- its lease is invalid or locked, it may not send now, it has blocked senders, or mail is waiting that only this account may send.
+-- gets some of every sender's mail. `p_limits` is the maximum number for each account. An account is missing from the result, and must claim alone,
+-- if its lease is invalid or locked, if it may not send now, if it has blocked senders, or if mail is waiting that only this account may send.
 CREATE OR REPLACE FUNCTION fairpost.claim_group(
     p_pool text, p_accounts bigint[], p_epochs bigint[], p_limits integer[], p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (account bigint, ids bigint[], again boolean, next_at timestamptz)

@@ -1,5 +1,5 @@
--- Returns the next e-mails in order of arrival: the leaves with the oldest e-mails, and the number of e-mails of each. Leaves out `blocked` workspaces
--- and locked ones; `skipped` means that a locked workspace was left out.
+-- Returns the next e-mails in order of arrival, as the leaves with the oldest e-mails and the number of e-mails of each. Leaves out `blocked`
+-- workspaces and locked ones. `skipped` means that a locked workspace was left out.
 DROP FUNCTION IF EXISTS fairpost.in_order(fairpost.branch[], integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.in_order(
     roots fairpost.branch[], p_limit integer, p_now timestamptz, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean
@@ -22,7 +22,7 @@ BEGIN
     skipped := NOT coalesce(workspaces <@ ours, true);
     WITH leaf AS MATERIALIZED (   -- checked again now that the row is locked
         SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.spot
-        FROM fairpost.nodes n   -- LIMIT 1, so that the planner cannot choose the index of all busy nodes in this lane
+        FROM fairpost.nodes n   -- LIMIT 1 prevents the planner from choosing the index of all busy nodes in this lane
         CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
         WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
         AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.node_state h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)

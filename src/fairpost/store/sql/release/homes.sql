@@ -1,5 +1,6 @@
--- Decides where a user is attached in the flow tree: below a single domain, the user's home, regardless of the domain in From. Share, weight and throttle
--- then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is attached below its From domain.
+-- Decides where a user is attached in the flow tree. A user is attached below a single domain, the user's home, regardless of the domain in From.
+-- Share, weight and throttle then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is
+-- attached below its From domain.
 --
 -- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
 -- so that enqueueing never waits for it. Afterwards, it changes only through set_sender or when the user first sends from a proven domain.
@@ -15,7 +16,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.rules_lock(workspace) + 1024   -- the numbers after the thousand locks for rules
 $$;
 
--- Returns the proven domain of a workspace that covers this one: the domain itself or a parent. Null if there is none.
+-- Returns the proven domain of a workspace that covers the given domain, which is the domain itself or a parent. Null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- in DNS form
@@ -48,7 +49,7 @@ BEGIN
             UNION ALL   -- the domains that senders were attached to before homes existed
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u
-            CROSS JOIN LATERAL (   -- a range in this order, so that the index by parent, which also has keys, is not used
+            CROSS JOIN LATERAL (   -- a range in this order, to keep the planner from using the index by parent, which also contains keys
                 SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
@@ -145,7 +146,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM FROM fairpost.fairness f FOR SHARE;   -- locked before the rules, as in set_tier; the rules are locked before the home, as in staging
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- as in set_tier, locked before the rules; as in staging, the rules are locked before the home
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(h.workspace));
     PERFORM FROM fairpost.homes x WHERE x.workspace = h.workspace AND x.user_name = h.user_name AND x.is_given = h.is_given AND NOT x.is_settled FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -165,7 +166,7 @@ DECLARE
     now_at CONSTANT text := (SELECT h.domain FROM fairpost.homes h WHERE h.workspace = p_workspace AND h.user_name = p_user ORDER BY h.is_given DESC LIMIT 1);
     g record;
     to_domain bigint; to_user bigint;
-    moved bigint[] := '{}'; parents bigint[] := '{}';   -- each leaf, and its new parent
+    moved bigint[] := '{}'; parents bigint[] := '{}';   -- each leaf with its new parent
     left_behind bigint[];
     active bigint[];
 BEGIN

@@ -1,4 +1,4 @@
--- The fenced lease of an account. Its epoch only increases; every claim, renewal, begin and settle names the epoch.
+-- The fenced lease of an account. Its epoch only increases, and every claim, renewal, begin and settle names the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
 -- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that
@@ -34,10 +34,10 @@ BEGIN
     END IF;
 END $$;
 
--- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that it had claimed but not begun wait
--- again; `sending` is the e-mail that it had begun, with its `attempt`. The step advances, so that statements still running on a lost connection have no
--- effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of the database in which that step was taken. `verdict`:
--- held; lost; unconfirmed (this server is not confirmed yet); behind (commits are missing here).
+-- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that the lease's holder had claimed
+-- but not begun wait again. `sending` is the e-mail that the holder had begun, with its `attempt`. The step advances, so that statements still
+-- running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of the database in
+-- which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits are missing here).
 CREATE OR REPLACE FUNCTION fairpost.take_up(
     p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
@@ -130,7 +130,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Records that a process with only this account's worker died, with no other known cause. Counts consecutive deaths across all engines; a sent e-mail
+-- Records that a process with only this account's worker died, with no other known cause. Counts consecutive deaths across all engines. A sent e-mail
 -- resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);

@@ -1,6 +1,6 @@
 -- Returns e-mails of the queue with their content, in the order requested. E-mails that no longer exist are omitted. The e-mails are read one by one
 -- by their keys, because the plan of a join depends on statistics and may read whole tables.
-DROP FUNCTION IF EXISTS fairpost.load(bigint[]);   -- its result has more columns than before
+DROP FUNCTION IF EXISTS fairpost.load(bigint[]);   -- dropped because its result now has more columns
 CREATE OR REPLACE FUNCTION fairpost.load(p_ids bigint[]) RETURNS TABLE (
     id bigint, workspace text, user_name text, stream text, class text, on_doubt text, attempts integer, attempts_max integer, due_at timestamptz, begun_at timestamptz,
     account_id bigint, sender jsonb, recipients jsonb, addresses text[], fields jsonb, evidence jsonb, follows bigint,

@@ -86,8 +86,9 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- Holds a whole workspace, with the same guarantee as a pause: after the commit, none of its e-mails is begun. `p_reason` is the caller's text. Waits
--- for begins in progress last, because a transaction that holds their lock must not wait for a claim. Returns whether the workspace was already held.
+-- Holds a whole workspace, with the same guarantee as a pause. After the commit, none of the workspace's e-mails is begun. `p_reason` is the caller's
+-- text. Waits for begins in progress last, because a transaction that holds their lock must not wait for a claim. Returns whether the workspace was
+-- already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

@@ -21,7 +21,7 @@ BEGIN
     RETURN named;
 END $$;
 
--- Returns the weight of a name among its siblings: its assigned weight, multiplied by the weight of its tier unless lanes are used.
+-- Returns the weight of a name among its siblings. This is the name's assigned weight, multiplied by the weight of its tier unless lanes are used.
 CREATE OR REPLACE FUNCTION fairpost.weight_of(p_weight double precision, p_tier smallint, f fairpost.fairness) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
@@ -33,8 +33,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
--- Returns how a rule stops its name: held (manually, or with its campaign), throttled, or closed (outside a campaign's window). If several apply,
--- returns the one that lasts longest.
+-- Returns how a rule stops its name: `held` (manually, or with its campaign), `throttled`, or `closed` (outside a campaign's window). If several of
+-- these apply, returns the one that lasts longest.
 CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params
@@ -51,7 +51,7 @@ DECLARE
     g record;
     stopped bigint[];
 BEGIN
-    FOR g IN   -- there are one or two end times: that of this rule, and a later one of another rule about the same nodes
+    FOR g IN   -- there are one or two end times: the end of this rule, and a later end of another rule about the same nodes
         SELECT x.until, array_agg(x.id) AS ids
         FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
               UNION ALL

@@ -137,7 +137,7 @@ LANGUAGE sql STABLE AS $$
     )
     SELECT (n.counter).* FROM newest n WHERE (n.counter).hour IS NOT NULL
     UNION ALL
-    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, so that the index by hour alone, which covers all users, is not used
+    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, to keep the planner from using the index by hour alone, which covers all users
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 
@@ -194,10 +194,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_writer NOT LIKE '#% fifo'
 $$;
 
--- Records an account's outcomes since the last call. Adds them to its own counters, each found by its newest version. No other worker can write these
--- counters, because the lease is locked. Returns the figures needed to decide whether a sender or the account is to blame (see blocks.sql). `p_outcomes`:
--- [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. `handled` and `bounces` are for the account's
--- day (e-mails and addresses); the other numbers count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- Records an account's outcomes since the last call. Adds them to the account's own counters, each found by its newest version. No other worker can
+-- write these counters, because the lease is locked. Returns the figures needed to decide whether a sender or the account is to blame (see
+-- blocks.sql). `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. `handled` and
+-- `bounces` are for the account's day (e-mails and addresses); the other numbers count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
@@ -278,9 +278,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the number of queued e-mails, and the time since which the oldest e-mail that is due and not held has been waiting. The cost depends on the
--- number of senders, never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It
--- reads the first e-mail of a thousand senders: those whose place shows that they have waited longest.
+-- Returns the number of queued e-mails and the due time of the oldest e-mail that is due and not held. The cost depends on the number of senders,
+-- never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It reads the first
+-- e-mail of the thousand senders that have waited longest, as their places show.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

@@ -31,10 +31,12 @@ BEGIN
     RETURN fairpost.is_confirmed();
 END $$;
 
--- Records an engine's answer about this server: for each account that it has driven in this life of the database, the last step that it has recorded.
--- `verdict`: confirmed (without the engines in `waits_for`, if any); waiting (for the engines in `waits_for`); behind (the accounts in `behind` have lower
--- steps here, so commits are missing); silent (the engines in `waits_for` have not answered in time, and there is no proof that this server has all
--- commits).
+-- Records an engine's answer about this server. The answer contains the last step that the engine has recorded for each account that it has driven in
+-- this life of the database. `verdict` is one of these:
+--   confirmed   without the engines in `waits_for`, if any
+--   waiting     for the engines in `waits_for`
+--   behind      the accounts in `behind` have lower steps here, so commits are missing
+--   silent      the engines in `waits_for` have not answered in time, and there is no proof that this server has all commits
 CREATE OR REPLACE FUNCTION fairpost.confirm_server(
     p_engine text, p_life uuid, p_accounts bigint[], p_steps bigint[], p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT waits_for text[], OUT behind bigint[], OUT behind_at bigint[]

@@ -1,6 +1,6 @@
 -- Updates the tree with new arrivals, e-mails that have become due, and holds that have ended. Whichever claim comes first does this. The lock is the
--- route's row, and no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails: a batch of ten thousand
--- e-mails of one sender is one arrival.
+-- route's row, and no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails. For example, a
+-- batch of ten thousand e-mails of one sender is one arrival.
 
 -- Returns the newest version of the row of each of these routes (see migration 0033).
 CREATE OR REPLACE FUNCTION fairpost.routes_now(names text[]) RETURNS SETOF fairpost.routes
@@ -18,9 +18,9 @@ BEGIN
     END IF;
 END $$;
 
--- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for a
--- long time: on a route that has a tree, arrivals are read by transaction, as in staging. On other routes, all arrivals are unread. In a restored
--- database, transaction ids restart.
+-- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for
+-- a long time. On a route that has a tree, arrivals are therefore read by transaction, as in staging. On other routes, all arrivals are unread. In a
+-- restored database, transaction ids start over.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
     WITH staged AS MATERIALIZED (
@@ -68,7 +68,7 @@ BEGIN
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p ON true
-            -- the key is compared as one row, here and below, so that the index by name, which also has keys, is not used
+            -- here and below, the key is compared as one row, to keep the planner from using the index by name, which also contains keys
             WHERE (SELECT true FROM fairpost.nodes o WHERE (o.parent, o.key) BETWEEN (w.parent, w.key) AND (w.parent, w.key) LIMIT 1) IS NULL
         ), grown AS (
             INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
@@ -91,7 +91,7 @@ BEGIN
               FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)) a
         CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (a.parent, a.key) AND (a.parent, a.key) LIMIT 1) n;
     END LOOP;
-    IF users IS NOT NULL THEN   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
+    IF users IS NOT NULL THEN   -- OFFSET 0 keeps the outer DISTINCT from choosing the index of the inner query
         PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users) OFFSET 0) n));
     END IF;
 
@@ -169,8 +169,8 @@ BEGIN
     ORDER BY q.workspace, q.id LIMIT p_n FOR KEY SHARE SKIP LOCKED;
 END $$;
 
--- Stages one route; the caller has locked its row. Returns true if some arrivals or nodes were left for next time because their workspaces are
--- locked.
+-- Stages one route. The caller has locked the route's row. Returns true if some arrivals or nodes were left for next time because their workspaces
+-- are locked.
 CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -178,14 +178,14 @@ DECLARE
     each_max CONSTANT integer := 200;
     emails_max CONSTANT integer := 5000;   -- number of new e-mails in all arrivals except the last, because each e-mail has an event
     more boolean;                  -- whether some arrivals were not read
-    -- Transaction ids restart in a restored database, and a claim may have run for a long time. Once a minute, all arrivals are therefore read and
-    -- all nodes woken again, as if this had never been done before.
+    -- In a restored database, transaction ids start over, and a claim may have run for a long time. Once a minute, all arrivals are therefore read
+    -- and all nodes woken again, as if this had never been done before.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;
     snapshot pg_snapshot;
     notes tid[];
-    arrived fairpost.arrivals[];   -- the arrivals, combined to one per flow
+    arrived fairpost.arrivals[];   -- the arrivals, combined into one per flow
     strangers fairpost.arrivals[];
     homes text[];
     asleep bigint[];
@@ -196,9 +196,9 @@ DECLARE
     flows uuid[];
     behind boolean := false;
 BEGIN
-    -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even if
-    -- vacuum cannot remove them for a long time. At most a part of each transaction is read at once, so that one with ten thousand new names does not delay
-    -- others.
+    -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even
+    -- if vacuum cannot remove them for a long time. Only a part of a large transaction is read at once, so that a transaction with ten thousand new
+    -- names does not delay others.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL
@@ -274,7 +274,7 @@ BEGIN
         SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
         UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)));
 
-    -- Locked workspaces are left for next time; their arrivals are put back.
+    -- Locked workspaces are left for next time, and their arrivals are put back.
     WITH later AS (
         INSERT INTO fairpost.arrivals
         SELECT a.* FROM unnest(arrived) a

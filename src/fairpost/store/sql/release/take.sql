@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION fairpost.take(
 )
 LANGUAGE plpgsql AS $$
 DECLARE
-    near_leaf bigint[]; near_id bigint[]; near_due timestamptz[]; near_nth bigint[];   -- one more than the quota from each leaf
+    near_leaf bigint[]; near_id bigint[]; near_due timestamptz[]; near_nth bigint[];   -- from each leaf, one more than its quota
     locked bigint[];
     barred bigint[];
     taken bigint[];
@@ -56,7 +56,7 @@ BEGIN
                    (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
                    (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
                    max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
-            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- grouped by the leaf alone; otherwise its arrays would also be compared
+            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- grouped by the leaf alone, because otherwise its arrays would also be compared
     ), charge AS (
         SELECT g.grp, sum(s.live) AS live FROM stock s, unnest(s.groups) AS g(grp) GROUP BY g.grp
     ), step AS (
@@ -74,7 +74,7 @@ BEGIN
             busy = CASE WHEN s.node IS NOT NULL AND coalesce(s.next_due > p_now, true) THEN 0 ELSE c.busy END,
             wake_at = CASE WHEN s.next_due > p_now AND s.next_due < 'infinity' THEN s.next_due END
         FROM step t LEFT JOIN stock s ON s.node = t.node
-        WHERE c.ctid = t.spot   -- by location: a lookup by id would read every version that vacuum could not remove
+        WHERE c.ctid = t.spot   -- by location, because a lookup by id would read every version that vacuum could not remove
     )
     SELECT ARRAY(SELECT j.id FROM judged j WHERE j.taken ORDER BY CASE WHEN p_fifo THEN j.due END, CASE WHEN p_fifo THEN j.id END),
            ARRAY(SELECT s.node FROM stock s WHERE coalesce(s.next_due > p_now, true))

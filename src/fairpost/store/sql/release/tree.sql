@@ -10,8 +10,8 @@ LANGUAGE sql STABLE AS $$
         SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
 $$;
 
--- Locks and returns the nodes that are not locked. Reads only the newest version of each; otherwise, if that one is locked and skipped, all older
--- versions would be scanned.
+-- Locks and returns the nodes that are not locked. Reads only the newest version of each node. Otherwise, if the newest version is locked and
+-- skipped, all older versions would be scanned.
 CREATE OR REPLACE FUNCTION fairpost.lock_free(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -28,10 +28,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     depth integer;
     now_at bigint[];
-    above bigint[];   -- named in each statement: a plain join may read all nodes, depending on the planner's statistics
+    above bigint[];   -- named in each statement, because a plain join may read all nodes, depending on the planner's statistics
 BEGIN
     FOR depth IN REVERSE 4..1 LOOP
-        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0 keeps the outer DISTINCT from choosing the index of the inner query
         FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         UPDATE fairpost.node_state c SET vtime = s.start, turn = c.turn + 1
@@ -56,10 +56,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     depth integer;
     now_at bigint[];
-    above bigint[];   -- named in each statement: a plain join may read all nodes, depending on the planner's statistics
+    above bigint[];   -- named in each statement, because a plain join may read all nodes, depending on the planner's statistics
 BEGIN
     FOR depth IN REVERSE 4..2 LOOP
-        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0 keeps the outer DISTINCT from choosing the index of the inner query
         FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         WITH left_over AS (

@@ -1,5 +1,5 @@
 -- The privileges of roles other than the schema's owner: fairpost_app (applications, over SQL) and fairpost_tenant (requests over HTTP). Nothing is
--- granted to PUBLIC. grants.sql grants what is described here; `fairpost doctor` and `fairpost db migrate` check it.
+-- granted to PUBLIC. grants.sql grants the privileges described here, and `fairpost doctor` and `fairpost db migrate` check them.
 
 -- Returns the functions that run with their owner's privileges. Each first checks which workspace owns the data (see service/tenants.sql).
 CREATE OR REPLACE FUNCTION fairpost.doors(p_role text) RETURNS SETOF text
@@ -13,7 +13,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
--- All other functions run with the caller's privileges. The service's queries use many of them; applications use none.
+-- All other functions run with the caller's privileges. The service's queries use many of these functions. Applications use none.
 CREATE OR REPLACE FUNCTION fairpost.helpers() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND NOT p.prosecdef AND p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('let_in', 'keep_out')

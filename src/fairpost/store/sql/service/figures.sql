@@ -46,8 +46,8 @@ BEGIN
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class);
 END $$;
 
--- Returns the outcomes of a workspace's e-mails since then. The hour of `p_since` is counted as a whole. `failed` counts only the newest `p_max`
--- failed e-mails, which the index emails_not_sent finds.
+-- Returns the outcomes of a workspace's e-mails since `p_since`. The hour that contains `p_since` is counted as a whole. `failed` counts only the
+-- newest `p_max` failed e-mails, which the index emails_not_sent finds.
 CREATE OR REPLACE FUNCTION fairpost.own_outcomes(
     p_workspace text, p_since timestamptz, p_max integer, OUT since timestamptz, OUT sent bigint, OUT bounced bigint, OUT rejected bigint, OUT failed bigint
 )

@@ -23,9 +23,9 @@ BEGIN
     remaining := greatest(0, floor((60.001 - reset_s) * p_per_minute / 60.0));
 END $$;
 
--- Authenticates with a key: returns its workspace and scopes, and counts the request against the key's rate and the workspace's. The result shows
--- whichever rate has the smaller remainder. `refused` is unknown, revoked, expired, suspended or too_often; if it is set, the request must be
--- rejected.
+-- Authenticates with a key. Returns the key's workspace and scopes, and counts the request against the rates of the key and the workspace. The result
+-- shows whichever rate has the smaller remainder. `refused` is `unknown`, `revoked`, `expired`, `suspended` or `too_often`. If `refused` is set, the
+-- request must be rejected.
 CREATE OR REPLACE FUNCTION fairpost.enter(
     p_id text, p_hash bytea, p_now timestamptz DEFAULT NULL, OUT refused text, OUT workspace text, OUT name text, OUT scopes text[], OUT per_minute integer,
     OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision

@@ -1,8 +1,8 @@
--- Submissions by a workspace: e-mails in its own name, through its own accounts or accounts lent to it. Functions that run for each e-mail are in
--- PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
+-- Submissions by a workspace. The e-mails are in the workspace's own name, through its own accounts or accounts lent to it. Functions that run for
+-- each e-mail are in PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
 
--- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if the
--- workspace may not use any such route.
+-- Returns the route for a pool or account named by a workspace. It must be the workspace's own pool or account, or a pool that the operator has lent
+-- it. Null if the workspace may not use any such route.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -30,8 +30,8 @@ BEGIN
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END;
 END $$;
 
--- Returns whether an address belongs to the workspace: by its domain or a parent domain, or by a login to this mailbox. If logins have failed for a
--- week, the mailbox no longer counts as proof.
+-- Returns whether an address belongs to the workspace. The proof is the address's domain, a parent domain, or a login to this mailbox. If logins have
+-- failed for a week, the mailbox no longer counts as proof.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -121,8 +121,8 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… Reusing an idempotency key
--- with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
+-- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` is the submitter: `key:…`, `login:…` or `person:…`. Reusing an
+-- idempotency key with a different request is an error. `p_requests` are the original requests, if the e-mails were built from requests.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
     p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,

@@ -1,5 +1,6 @@
--- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' row policies show it
--- only that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first calls a check in this file.
+-- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction, and the tables' row policies
+-- show it only that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first calls a check in this
+-- file.
 
 -- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any workspace. A request that names no
 -- workspace may act for none.
@@ -22,7 +23,7 @@ LANGUAGE sql STABLE AS $$
           WHERE pg_has_role(p_login, to_regrole(quote_ident(a.role_name)), 'MEMBER')) a
 $$;
 
--- Returns the session's default workspace: the only one that its login acts for, if there is only one, otherwise `default`.
+-- Returns the session's default workspace. If the session's login acts for only one workspace, this is the default. Otherwise, it is `default`.
 CREATE OR REPLACE FUNCTION fairpost.own_workspace(spoken_for text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN cardinality(spoken_for) = 1 THEN spoken_for[1] ELSE 'default' END

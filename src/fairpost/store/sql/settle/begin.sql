@@ -1,10 +1,18 @@
--- Records the intent to send before the send: it is committed, together with the charge to the account, right before the transport is called. `verdict`
--- is begun, or the reason why the e-mail was not begun, in which case nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
--- ours), unconfirmed (the engines have not confirmed this server), late (this step or a later one was already taken), held (its sender is held, or
--- everything is paused: return the e-mail), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken),
--- blocked (its workspace is blocked on this account: return the e-mail for other accounts), suppressed, expired; for campaigns also closed and parked
--- (see gates.sql). `skip` lists the recipients to omit. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or
--- late step changes nothing.
+-- Records the intent to send. The record is committed, together with the charge to the account, right before the transport is called. `skip` lists
+-- the recipients to omit. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or late step changes nothing.
+--
+-- `verdict` is `begun`, or the reason why the e-mail was not begun, in which case nothing was charged:
+--   stale              the lease is gone: stop
+--   gone               the e-mail was cancelled or is not ours
+--   unconfirmed        the engines have not confirmed this server
+--   late               this step or a later one was already taken
+--   held               the e-mail's sender is held, or everything is paused: return the e-mail
+--   inactive           the account is paused or suspended
+--   changed            the account's settings have changed since the lease was taken
+--   blocked            the e-mail's workspace is blocked from using this account: return the e-mail for other accounts
+--   suppressed         all recipients are suppressed
+--   expired            the e-mail has expired
+--   closed, parked     for campaigns only (see gates.sql)
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,
@@ -34,8 +42,8 @@ BEGIN
     END IF;
 END $$;
 
--- Records an individual send, for limits over a sliding period. Old rows are deleted when the lease is renewed, not with each send, because while a
--- transaction is held open, deleted rows are still scanned.
+-- Records an individual send, for limits over a sliding period. Old rows are deleted when the lease is renewed, not with each send, because deleted
+-- rows are still scanned while a transaction is held open.
 CREATE OR REPLACE FUNCTION fairpost.charge(p_account bigint, p_id bigint, p_units integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
@@ -52,7 +60,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- only columns that a tenant's request may read
 $$;
 
--- The e-mail's part of a begin; the lease's row is locked and valid.
+-- The e-mail's part of a begin. The lease's row is locked and valid.
 DROP FUNCTION IF EXISTS fairpost.begin_email(bigint, bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_email(
     lease fairpost.leases, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer

@@ -1,5 +1,5 @@
--- Puts back an e-mail that a dead worker had begun but not completed. The caller has proof that the worker is dead, so there is no need to wait until
--- its lease expires, and that the final dot of this attempt was never written. The attempt is logged as cut and still counts, so that Fairpost
+-- Puts back an e-mail that a dead worker had begun but not completed. The caller has proof that the worker is dead and that the final dot of this
+-- attempt was never written, so there is no need to wait until the lease expires. The attempt is logged as cut and still counts, so that Fairpost
 -- eventually gives up on an e-mail that crashes its workers. Returns the new state. If the e-mail, attempt, account and epoch do not all match,
 -- returns null and only changes the lease. If the provider can be asked about the e-mail, nothing is put back, because a later worker may have sent
 -- its draft.

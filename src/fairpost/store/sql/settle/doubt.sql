@@ -1,4 +1,4 @@
--- Resolves e-mails in doubt. The outcome is never guessed: the policy, a provider that can be asked, or a person decides.
+-- Resolves e-mails in doubt. The outcome is never guessed. It is decided by the policy, a provider that can be asked, or a person.
 
 -- Returns an account's e-mails in doubt, oldest first. They are read from `doubtful`, so the cost depends on the number of doubts. A search through
 -- the e-mails that accounts hold would also read the entries of all e-mails sent while a transaction was held open.
@@ -9,8 +9,9 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
 $$;
 
--- Returns whether an e-mail in doubt still waits for its account's mailbox, in which the reader looks for the e-mail after 10 seconds and after a
--- minute (maintenance/mailboxes.py). The e-mail waits only if the mailbox can be read, and for at most 90 seconds, because the reader may be dead.
+-- Returns whether an e-mail in doubt still waits for its account's mailbox. The reader looks for the e-mail in the mailbox after 10 seconds and after
+-- a minute (see maintenance/mailboxes.py). The e-mail waits only if the mailbox can be read, and for at most 90 seconds, because the reader may be
+-- dead.
 CREATE OR REPLACE FUNCTION fairpost.awaits_mailbox(p_account bigint, p_evidence jsonb, p_since timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_evidence IS NULL AND p_since > clock_timestamp() - interval '90 seconds' AND EXISTS (
@@ -30,7 +31,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 DROP FUNCTION IF EXISTS fairpost.accounts_in_doubt();
 
--- Returns accounts with e-mails in doubt about which the account's worker can ask the provider.
+-- Returns the accounts that have e-mails in doubt about which the account's worker can ask the provider.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
@@ -77,8 +78,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
--- Resolves an e-mail in doubt. `p_decision` is sent, failed, or resend (the e-mail waits until `p_due_at`, and the doubt is logged). Returns the new
--- state, or null if the e-mail is not in doubt.
+-- Resolves an e-mail in doubt. `p_decision` is `sent`, `failed`, or `resend` (the e-mail waits until `p_due_at`, and the doubt is logged). Returns
+-- the new state, or null if the e-mail is not in doubt.
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state

@@ -29,7 +29,7 @@ CREATE OR REPLACE FUNCTION fairpost.finish_email(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    moved text;   -- an assignment: PERFORM would be a whole query
+    moved text;   -- an assignment, because PERFORM would run a whole query
 BEGIN
     moved := fairpost.move_to_history(ARRAY[email.id], p_state, p_reason, p_params, p_now, ARRAY[email.id], ARRAY[p_message_id], ARRAY[p_thread_id]);
     IF email.campaign_id IS NOT NULL THEN

@@ -1,15 +1,16 @@
 -- Takes the ordinary steps of many accounts in one commit: each settles the e-mail that it has sent, begins its next one, or both.
 --
--- A step is ordinary if every check of `settle` and `begin_send` passes: the outcome is `sent`, and the next e-mail may begin unchanged. The step is taken
--- completely or not at all, with the same numbers as a single step. If a step is not ordinary (a recipient is suppressed, the sender is held, the quota is
--- used up …) or one of its rows is locked, it is omitted and changes nothing. Its worker then takes it as a single step. A group therefore waits only
--- for the pause's lock and for quotas, which are always locked in the same order. All accounts in the group share its cost (a few statements and one
--- write to disk).
+-- A step is ordinary if every check of `settle` and `begin_send` passes, the outcome is `sent`, and the next e-mail may begin unchanged. The step is
+-- taken completely or not at all, with the same numbers as a single step. If a step is not ordinary (for example, because a recipient is suppressed,
+-- the sender is held or the quota is used up) or one of its rows is locked, the step is omitted and nothing changes. Its worker then takes it as a
+-- single step. A group therefore waits only for the pause's lock and for quotas, which are always locked in the same order. All accounts in the group
+-- share its cost (a few statements and one write to disk).
 --
 -- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped if locked), their follow-ups (skipped if locked).
 --
--- Each account has its epoch and the number of this step; `s_…` is the e-mail that was sent, and the server's answer; `b_…` is the e-mail to begin, and the
--- account's usage after the begin. `stepped` are the accounts for which the step was taken, with the `attempt` that was begun; `now` is the time.
+-- Each account is given with its epoch and the number of this step. `s_…` is the e-mail that was sent, and the server's answer. `b_…` is the e-mail
+-- to begin, and the account's usage after the begin. `stepped` contains the accounts for which the step was taken, with the `attempt` that was begun.
+-- `now` is the time.
 CREATE OR REPLACE FUNCTION fairpost.step_group(
     a_id bigint[], a_epoch bigint[], a_step bigint[],
     s_id bigint[], s_code smallint[], s_reply text[], s_ms integer[], s_message_id text[], s_thread_id text[], s_recipients jsonb[],
@@ -20,7 +21,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off S
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text;
-    ready bigint[];        -- positions of the accounts whose lease is ours and at the right step
+    ready bigint[];        -- positions of the accounts whose lease is ours and is at the right step
     places bigint[];       -- positions of the accounts for which the step is taken
     settled bigint[];
     followed bigint[];     -- settled e-mails that have follow-ups
@@ -50,7 +51,7 @@ BEGIN
     is_paused := EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now);
     has_erased := EXISTS (SELECT FROM fairpost.suppression_hashes);
 
-    -- Locks first, then reads: the leases, the pause and the quotas are locked by now, and this is a new statement.
+    -- Locks first, then reads. The leases, the pause and the quotas are locked by now, and this is a new statement.
     WITH judged AS MATERIALIZED (
         SELECT k.place, k.account, k.settles, s.follower, b.attempts + 1 AS attempt, b.quota_of, b.allowed
         FROM unnest(ready) r(place)
@@ -88,7 +89,7 @@ BEGIN
                     SELECT FROM fairpost.sender_rules o WHERE o.workspace = q.workspace AND o.level = v.level AND o.key = v.key
                     AND greatest(o.held_until, o.throttled_until, o.closed_until) > step_group.now OFFSET 0) o)) b ON true
         WHERE (k.settles IS NULL OR s.id IS NOT NULL) AND (k.begins IS NULL OR b.id IS NOT NULL)
-    ), taken AS (   -- if a quota is sufficient only for some of them, the first ones get it
+    ), taken AS (   -- if a quota covers only some of these e-mails, the first ones use it
         SELECT * FROM (SELECT j.*, row_number() OVER (PARTITION BY j.quota_of ORDER BY j.place) AS nth FROM judged j) j
         WHERE j.quota_of IS NULL OR j.nth <= j.allowed AND j.quota_of = ANY (charged)
     )
@@ -178,7 +179,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- Charges one e-mail to today's quota for each entry. The rows are locked, and the quotas are sufficient.
+-- Charges one e-mail to today's quota for each entry. The caller has locked the rows and checked that the quotas are sufficient.
 CREATE OR REPLACE FUNCTION fairpost.use_quotas(p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

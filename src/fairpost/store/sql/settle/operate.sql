@@ -1,7 +1,7 @@
 -- Actions that people take on individual e-mails.
 
--- Cancels an e-mail before it is begun, with a note from the caller. Returns the resulting state: cancelled, or the state that prevented the cancellation.
--- Runs in the caller's transaction and locks only the e-mail itself.
+-- Cancels an e-mail before it is begun, with a note from the caller. Returns the resulting state, which is `cancelled` or the state that prevented
+-- the cancellation. Runs in the caller's transaction and locks only the e-mail itself.
 CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -9,7 +9,7 @@ BEGIN
     RETURN fairpost.cancel_email(p_id, 'email.cancelled', jsonb_strip_nulls(jsonb_build_object('note', left(p_reason, 2000))), p_now);
 END $$;
 
--- Does the same with one of Fairpost's own reasons: a code with parameters. Callers have checked who owns the e-mail.
+-- Does the same with one of Fairpost's own reasons, which is a code with parameters. Callers have checked who owns the e-mail.
 CREATE OR REPLACE FUNCTION fairpost.cancel_email(p_id bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS fairpost.email_state
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

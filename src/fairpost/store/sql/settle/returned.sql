@@ -1,12 +1,12 @@
 -- Processes mail that comes back after an e-mail was handed over: finds the e-mail that it is about, and applies its effects. Each finding is recorded
 -- once and applied once. If the same mail arrives twice, or in a different order, the resulting state is the same.
 
--- Returns the e-mail that a finding is about, or no row if that is uncertain; an uncertain finding has no effect. `p_candidates` are the ids in the mail,
--- most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may have seen
--- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) can
--- only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may
--- reply from another address or let someone else reply. As a last resort, such mail is matched by recipient and time, if only one e-mail was sent to
--- this address in two weeks, or if there were several of one sequence and it makes no difference which one is meant.
+-- Returns the e-mail that a finding is about, or no row if that is uncertain. An uncertain finding has no effect. `p_candidates` are the ids in the
+-- mail, most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may
+-- have seen it. In addition, the address must be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's
+-- mailbox (`p_account`) can only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person,
+-- because this person may reply from another address or let someone else reply. As a last resort, such mail is matched by recipient and time. This
+-- requires that only one e-mail was sent to this address in two weeks, or several of one sequence, so that it makes no difference which one is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -149,7 +149,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Moves a moment to the same time of day (UTC) on that day, if it is before that day.
+-- If a time is before the given day, returns the same time of day (UTC) on that day. Otherwise, returns it unchanged.
 CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
@@ -198,7 +198,7 @@ BEGIN
     END IF;
 END $$;
 
--- Called when the person has replied: no more e-mails of this campaign are sent to this person or, if a company's domain is given, to all addresses at
+-- Called when the person has replied. No more e-mails of this campaign are sent to this person or, if a company's domain is given, to any address at
 -- this domain. This reads the campaign's waiting e-mails. An e-mail that is being sent is not stopped.
 CREATE OR REPLACE FUNCTION fairpost.stop_answered(email fairpost.emails, p_company text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -219,7 +219,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds to the day's bounces of the account and the sender, which affects the sender's score; a complaint counts as a refusal. The caller holds the
+-- Adds to the day's bounces of the account and the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds the
 -- lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -1,13 +1,23 @@
--- Records the outcome of a send, its log entry, the counters and the follow-up in one commit.
+-- Records the outcome of a send, its log entry, the counters and the follow-up in one commit. `p_step` is the number of this step, one more than the
+-- last acknowledged step. A repeated or late step changes nothing.
 --
--- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never received the e-mail: it waits again, and the
--- charge is refunded); deferred (the server asked the account to wait: the e-mail waits again, until `due_at` if given, and no attempt is used up).
--- In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply for each), `reason` (a code: why it was not sent) and
--- `params`, `bounced` (addresses that no longer exist: suppressed from now on), `soft_bounced` (recipients that get no more attempts because their
--- mailbox did not accept the e-mail: suppressed after several), `remaining` (on retry: the recipients that have not received it yet). `p_step` is the
--- number of this step, one more than the last acknowledged step. A repeated or late step changes nothing. Returns the result: settled; stale (another
--- worker holds the account now: nothing changed); late (this step or a later one was already taken); evidence (late proof that an e-mail in doubt was
--- sent); gone.
+-- `p_outcome` is `sent`, `retry` (at `due_at`), `failed`, `bounced`, `in_doubt`, or one of these two:
+--   untouched      the transport never received the e-mail; it waits again, and the charge is refunded
+--   deferred       the server asked the account to wait; the e-mail waits again, until `due_at` if given, and no attempt is used up
+--
+-- `p_detail` can contain code, reply, response_ms, message_id, thread_id, params, and:
+--   recipients     the reply for each recipient
+--   reason         a code for why the e-mail was not sent
+--   bounced        addresses that no longer exist, which are suppressed from now on
+--   soft_bounced   recipients that get no more attempts because their mailbox did not accept the e-mail; suppressed after several soft bounces
+--   remaining      on `retry`, the recipients that have not received the e-mail yet
+--
+-- Returns one of these results:
+--   settled        the outcome was recorded
+--   stale          another worker holds the account now, so nothing changed
+--   late           this step or a later one was already taken
+--   evidence       late proof that an e-mail in doubt was sent
+--   gone           the e-mail no longer exists
 DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
     p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL
@@ -30,7 +40,7 @@ BEGIN
     RETURN settled;
 END $$;
 
--- The e-mail's part of a settlement; the lease's row is locked and at `lease_epoch`.
+-- The e-mail's part of a settlement. The lease's row is locked and has the epoch `lease_epoch`.
 CREATE OR REPLACE FUNCTION fairpost.settle_email(
     p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
 ) RETURNS text
@@ -114,7 +124,7 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- Returns how many of an e-mail's attempts ended because of the account. These attempts are in the log, but do not count.
+-- Returns how many of an e-mail's attempts ended because of the account. These attempts are logged but do not count.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'

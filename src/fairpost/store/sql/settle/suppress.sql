@@ -6,9 +6,9 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, p
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
 $$;
 
--- Returns whether an entry on the list stops mail of this class. An unsubscribe stops only bulk mail: a person who wants no newsletters may still
--- request a new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added later
--- (`p_also_urgent`).
+-- Returns whether an entry on the list stops mail of this class. An unsubscribe stops only bulk mail, because a person who wants no newsletters may
+-- still request a new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added
+-- later (`p_also_urgent`).
 CREATE OR REPLACE FUNCTION fairpost.stops_mail(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_class = 'bulk' OR p_kind <> 'unsubscribe' OR p_also_urgent
@@ -37,9 +37,9 @@ BEGIN
     RETURN found;
 END $$;
 
--- Suppresses an address in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual, unsubscribe or complaint. Returns true if the
--- address was not on the list. If it was, its date is kept, the more serious of the two kinds applies, and urgent mail is stopped if either kind stops
--- it. For an erased person, only the hash is kept.
+-- Suppresses an address in one workspace or ('*') in all. `p_kind` is `soft_bounces`, `hard_bounce`, `manual`, `unsubscribe` or `complaint`. Returns
+-- true if the address was not on the list. If it was, its date is kept, the more serious of the two kinds applies, and urgent mail is stopped if
+-- either kind stops it. For an erased person, only the hash is kept.
 DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.suppress(
     p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
@@ -73,7 +73,8 @@ BEGIN
     RETURN false;
 END $$;
 
--- Removes an address. Returns true if it was on the list. Its count of soft bounces is also deleted; otherwise the next soft bounce would add it again.
+-- Removes an address. Returns true if it was on the list. Also deletes the address's count of soft bounces, because otherwise the next soft bounce
+-- would add the address again.
 CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
