@@ -1,4 +1,5 @@
-"""Decide whether failed sends are the e-mail's problem or the account's. An account's failures are stored with it.
+"""Decide whether failed sends are the e-mail's problem or the account's. Each account's failures are stored with the
+account.
 
 A failure that concerns a recipient or a message costs the e-mail an attempt, and the account continues. A failure that
 concerns the account or its provider pauses the account and costs the e-mail nothing. Replies do not always make this
@@ -154,9 +155,9 @@ def _rested(
 
 
 def _answer(report: Report) -> str | None:
-    """Return a key that is the same whenever the temporary failure is the same.
+    """Return a key that is identical for identical temporary failures.
 
-    Return None if the answer was not temporary or only concerns this recipient.
+    Return None if the failure is not temporary or concerns only this recipient.
     """
     if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
         return "cut"
