@@ -23,7 +23,7 @@ class RouteWithWork:
 class Claim:
     verdict: Literal["ok", "stale", "unconfirmed", "inactive", "changed", "paused"]
     ids: tuple[EmailId, ...]
-    again: bool  # other engines held all available work: check again before sleeping
+    again: bool  # other engines held all available work, so check again before sleeping
     next_at: datetime | None
 
 

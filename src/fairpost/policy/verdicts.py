@@ -148,7 +148,8 @@ def _meaning_of(report: Report, reply: Reply, step: Step | None) -> Meaning:
 
 def _fate_of(report: Report, address: str) -> _Fate | None:
     """Return the outcome for a recipient according to the reply for that recipient, or None if there is no such
-    reply."""
+    reply.
+    """
     reply = report.recipients.get(address)
     return _fate(_meaning_of(report, reply, Step.RCPT)) if reply is not None else None
 

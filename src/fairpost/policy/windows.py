@@ -19,7 +19,8 @@ Span = tuple[datetime, datetime]  # start included, end excluded
 
 class NeverOpens(FairpostError):
     """A window has no open time within a year. Either it was never checked, or its holidays now cover every open
-    day."""
+    day.
+    """
 
 
 def problem_of(window: SendingWindow, now: datetime) -> str | None:

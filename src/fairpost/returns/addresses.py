@@ -2,7 +2,7 @@
 
 import re
 
-CHARS_MAX = 320  # 64 characters before the @, and 255 after it
+CHARS_MAX = 320  # 64 characters before the @ and 255 after it
 
 # Chinese, Japanese and Korean text has no spaces around an address: 收件人ann@example.com不存在.
 _CJK = r"\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3"

@@ -74,7 +74,7 @@ class ComposingTransport(ClosableTransport, Protocol):
     """A transport that can compose a message before it is sent."""
 
     def compose_ahead(self, account: Account, email: Outgoing) -> None:
-        """Composes the e-mail that will probably be sent next, while the database commits the start of its send. Never
+        """Composes the e-mail that will probably be sent next, while the database commits the start of that send. Never
         fails.
         """
 

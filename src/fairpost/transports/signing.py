@@ -1,6 +1,6 @@
 """Selects and opens the keys that sign an e-mail, for transports whose provider does not sign. A key signs mail with a
 From address in its domain or a subdomain, which DMARC treats as aligned. If a key cannot be opened (Locked), the
-operator must act. Until then, the mail waits, because without a signature it would look forged.
+operator must act. Until then, the mail waits, because unsigned mail would look forged.
 """
 
 from collections import OrderedDict

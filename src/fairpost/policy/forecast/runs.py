@@ -1,5 +1,6 @@
 """Many moments as one value: how many there are, and the constant interval between them. A million e-mails fit into
-about ten thousand runs."""
+about ten thousand runs.
+"""
 
 from collections.abc import Iterable, MutableSequence, Sequence
 from datetime import datetime, timedelta

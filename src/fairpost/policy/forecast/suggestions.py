@@ -1,5 +1,6 @@
 """Changes that would let a campaign finish sooner. Each change is forecast separately, and changes with small gains are
-omitted."""
+omitted.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -155,7 +155,8 @@ class Track:
 
     def _grows_at(self, step: int, moment: datetime) -> datetime:
         """Return when the follow-up to an e-mail sent at this moment is due, if the follow-up's queue is empty until
-        then."""
+        then.
+        """
         after = max(1, step)
         grows = after <= len(self.delays) and not self.queues[2 * after]
         return moment + self.delays[after - 1] if grows else FAR
@@ -228,7 +229,8 @@ def _step(index: int) -> int:
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
     """Return how many of these e-mails are sent in a row. Each must be due by the time of its slot, and no other e-mail
-    may be due before it."""
+    may be due before it.
+    """
     n = min(head.size, slots.size)
     if head.interval > slots.interval:
         n = min(n, (slots.start - head.start) // (head.interval - slots.interval) + 1)
