@@ -1,4 +1,5 @@
-"""IMAP without I/O, the client side of one connection: turns commands into bytes, and bytes into responses to commands.
+"""IMAP without I/O, for the client side of one connection. Turns commands into bytes, and bytes into responses to
+commands.
 
 The rules of the file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.

@@ -17,9 +17,7 @@ class Reached(StrEnum):
     BEFORE_DOT = "before_dot"  # interrupted before the message was complete, so the server cannot have accepted it
     AFTER_DOT = "after_dot"  # the message was complete, but no reply arrived, so the outcome is unknown
     REPLIED = "replied"
-    UNSENDABLE = (
-        "unsendable"  # nothing was sent, because this server cannot accept such messages; a retry will not help
-    )
+    UNSENDABLE = "unsendable"  # nothing was sent; this server cannot accept such messages, so a retry will not help
 
 
 class Step(StrEnum):
@@ -68,7 +66,5 @@ class Report:
     response_ms: int | None = None
     retry_at: datetime | None = None  # the server asked not to be contacted before this time
     is_barred: bool = False  # the operator forbids this destination
-    locked_key: LockedKey | None = (
-        None  # nothing was sent, because this key must sign the e-mail but cannot be unsealed
-    )
+    locked_key: LockedKey | None = None  # nothing was sent; this key must sign the e-mail, but cannot be unsealed
     is_silent: bool = False  # the attempt ended because no answer arrived in time

@@ -1,8 +1,8 @@
 """Addresses that receive mail about one e-mail, such as reports. `public_ids` defines the token that identifies the
 e-mail.
 
-Reports and unsubscribe requests are sent to bounces+TOKEN@DOMAIN. Without a bounce domain, unsubscribe requests go to
-the account's own mailbox if it is read, with the token in the subject.
+Reports and unsubscribe requests are sent to bounces+TOKEN@DOMAIN. Without a bounce domain, both go to the account's own
+mailbox. If that mailbox is read, unsubscribe requests have the token in the subject.
 """
 
 import re

@@ -67,9 +67,7 @@ def email_reason(report: Report) -> Reason:
         said = report.reply.text if report.reply else report.error
         return Reason(_BY_REACH[report.reached], error=said)
     told = [(found, report.reply)]
-    if (
-        found.class_ is ReplyClass.ACCEPTED
-    ):  # not all recipients were accepted, so the reply for one of the others is used
+    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients were accepted, so another reply is used
         each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
         told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
     meant, reply = told[0]

@@ -1,5 +1,5 @@
-"""Posts a message to an endpoint and reports the result. No behaviour of the endpoint raises an error. Connections are
-kept open between messages. The host is resolved for each new connection, and connections are made only to addresses
+"""Posts a message to an endpoint and reports the result. Whatever the endpoint does, no error is raised. Connections
+are kept open between messages. The host is resolved for each new connection, and connections are made only to addresses
 that the guard allows. Redirects are not followed. A response is read up to a size limit. One time limit covers the
 whole request, so a slow server cannot extend it by sending a byte now and then.
 """

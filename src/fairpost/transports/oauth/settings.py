@@ -13,7 +13,7 @@ class OauthKind(StrEnum):
     GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client's secret)
     MICROSOFT_CLIENT = "microsoft-client"  # the application acts for itself (the client's secret)
     MICROSOFT_PERSON = (
-        "microsoft-refresh-token"  # a person has given consent (the refresh token, and perhaps the client's secret)
+        "microsoft-refresh-token"  # a person has given consent (the refresh token, perhaps the client's secret)
     )
 
     @property
