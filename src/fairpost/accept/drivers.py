@@ -125,7 +125,7 @@ def _require_schema(error: Exception) -> None:
 
 
 def codes_of(error: Exception) -> set[str]:
-    """Return the database's error code, from the driver's error or the one that it wraps."""
+    """Return the database's error code from the driver's error, or from the error that it wraps."""
     wrapped = (error, getattr(error, "orig", None), error.__cause__)
     return {code for each in wrapped if (code := getattr(each, "sqlstate", None) or getattr(each, "pgcode", None))}
 

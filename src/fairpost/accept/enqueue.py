@@ -104,7 +104,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The reason why one e-mail in a batch was rejected. Nothing was stored for it.
+    """The reason why one e-mail in a batch was rejected. Nothing was stored for that e-mail.
 
     If the e-mail exceeded its user's quota, `until` is the time at which the quota allows e-mails again.
     """

@@ -27,7 +27,7 @@ from fairpost.smtp.server import Security, Server, tls_context
 
 COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
-RESPONSES_MAX = 100_000  # maximum responses to one command; the most come from listing all folders
+RESPONSES_MAX = 100_000  # maximum number of responses to one command; a list of all folders has the most
 _UID = re.compile(rb"[0-9]{1,10}")
 _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # the password is not to blame (RFC 5530)
 

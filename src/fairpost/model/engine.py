@@ -1,6 +1,7 @@
 """Values that the database returns to engines and workers.
 
-They cover accounts with work, claims, leases after an outage, and whether the server is the one that engines confirmed.
+They cover accounts with work, claims, leases after an outage, and the check whether the server is the one that the
+engines confirmed.
 """
 
 from collections.abc import Mapping

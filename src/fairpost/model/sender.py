@@ -97,7 +97,7 @@ class Counts:
 class Sender:
     """A sender. Its age is counted from `since`. If `since` is None, the sender does not count as young. `throttle` was
     set automatically or manually and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle
-    is lifted manually: the scorer does not throttle the sender again before this time.
+    is lifted manually. The scorer does not throttle the sender again before that time.
     """
 
     id: SenderId

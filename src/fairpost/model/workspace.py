@@ -46,7 +46,9 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSettings:
-    """Settings that a workspace chooses itself: its appearance on pages that recipients see, and its rules for launching campaigns."""
+    """Settings that a workspace chooses itself, which cover its appearance on pages that recipients see and its rules
+    for launching campaigns.
+    """
 
     title: str | None = None  # None: the workspace's name
     accent: str | None = None  # a colour like #1d5fd1

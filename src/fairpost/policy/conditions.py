@@ -267,8 +267,8 @@ _OF_CAMPAIGNS = {"paused": Tone.STOPPED, "failed": Tone.FAULT, "cancelled": Tone
 
 
 def _of_its_campaign(hold: Hold) -> Condition | None:
-    """Report a hold on a campaign's stream as a hold on the campaign: releasing the stream would let a paused campaign
-    send.
+    """Report a hold on a campaign's stream as a hold on the campaign, because releasing the stream would let a paused
+    campaign send.
     """
     about: dict[str, Value] = {"name": hold.campaign, "workspace": hold.workspace, "until": hold.until}
     if hold.kind == "closed":

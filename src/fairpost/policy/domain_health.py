@@ -19,7 +19,7 @@ from fairpost.policy.dkim_records import Published, read_tags
 from fairpost.policy.spf import LOOKUPS_MAX, Evaluated, Problem, Result
 
 SHOWN_CHARS_MAX = 200
-STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes for it, it passes for every address
+STRANGER = "240.0.0.1"  # a reserved address that sends no mail, so if SPF passes for it, SPF passes for every address
 
 
 class Grade(StrEnum):

@@ -96,7 +96,7 @@ class Pause:
 class Facts:
     """The facts about everything or about one `workspace`.
 
-    `engines` lists the live engines. `shut` lists the accounts that are blocked from sending every due e-mail.
+    `engines` lists the live engines. `shut` lists the accounts that are blocked from sending any of the due e-mails.
     `locked_keys` lists the DKIM keys that an engine could not unseal; mail that needs them is waiting.
     """
 

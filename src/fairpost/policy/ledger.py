@@ -19,7 +19,7 @@ class Measure(StrEnum):
     WAIT_FIFO = "wait_fifo"  # from due to begun, outside the fair queue
     SEND = "send"  # the transport
     CLAIM = "claim"  # the database
-    COMMIT = "commit"  # time in the database: for an outcome and the start of the next e-mail
+    COMMIT = "commit"  # time that the database takes to store an outcome and the start of the next e-mail
 
 
 @dataclass(slots=True)

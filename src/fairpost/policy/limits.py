@@ -87,8 +87,8 @@ def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason |
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
-    """Decide whether the account may begin a send now. Return either its usage after the send, or how long and why it
-    has to wait. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
+    """Decide whether the account may begin a send now. Return either its usage after the send, or until when it has to
+    wait and why. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
     """
     usage = roll_windows(limits, usage, now=now)
     return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))
@@ -247,7 +247,9 @@ def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime
 
 
 def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
-    """Return the room under a sliding limit: the current room, plus one for each old charge that expires by then."""
+    """Return the room under a sliding limit, which is the current room plus one for each old charge that expires by
+    then.
+    """
     n = most - len(charges)
     past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
     for old, moment in zip(charges, past, strict=False):

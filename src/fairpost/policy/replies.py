@@ -45,7 +45,7 @@ def meaning(
 ) -> Meaning:
     """Return the meaning of a reply.
 
-    `enhanced` is the enhanced code, if the caller has it separately; otherwise it is read from the text. Code 0 means
+    `enhanced` is the enhanced code, if the caller has it separately; otherwise, it is read from the text. Code 0 means
     that there is only text.
     """
     if 200 <= reply.code < 300:

@@ -47,7 +47,7 @@ NONEXISTENT = (
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
 
-# Phrases directly next to a recipient ("invalid user", "mailbox was deleted"): it will never accept mail again.
+# Phrases directly next to a recipient ("invalid user", "mailbox was deleted") that will never accept mail again.
 CLOSED = (
     "invalid | not valid | not a valid | isn't valid",
     "closed | expired | discontinued | terminated | deleted | removed | retired | cancelled",

@@ -48,7 +48,7 @@ def weigh(
             return _refused(troubles, email, verdict, report, now=now, roll=roll)
         case Deferred():
             return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
-        case Untouched(due_at) if due_at is not None:  # its domain's key is locked: the account sends the others
+        case Untouched(due_at) if due_at is not None:  # its domain's key is locked; other e-mails are still sent
             return Weighed(verdict=verdict, troubles=troubles)
         case Untouched():
             met, rest = _rested(troubles, report, is_throttled=is_about_our_pace(report), now=now, roll=roll)
@@ -91,7 +91,7 @@ def _refused(
 
 
 def _may_still_arrive(email: Outgoing, verdict: Verdict) -> bool:
-    """Return whether all of the e-mail's recipients are still waiting for it."""
+    """Return whether all recipients are still waiting for the e-mail."""
     match verdict:
         case Retry(_, remaining, bounced):
             return not bounced and set(remaining) == set(email.envelope)

@@ -48,8 +48,8 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
 
 
 def suspend_reason(report: Report) -> Reason | None:
-    """Return why the account must be suspended: its server no longer accepts its login. None means that waiting is
-    enough.
+    """Return why the account must be suspended, which is the case if its server no longer accepts its login. None means
+    that waiting is enough.
     """
     found = about(report)
     if found is None or found.class_ is not ReplyClass.AUTH or found.retry:

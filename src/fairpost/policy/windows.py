@@ -81,7 +81,7 @@ def local_day(timezone: str, now: datetime) -> date:
 
 
 def next_day(timezone: str, now: datetime) -> datetime:
-    """Return when the next local date begins, which is not always at midnight: some clocks skip midnight, and one
+    """Return when the next local date begins, which is not always at midnight. Some clocks skip midnight, and one clock
     skipped a whole day.
     """
     tomorrow = _midnight(local_day(timezone, now) + DAY)

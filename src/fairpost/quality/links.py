@@ -64,7 +64,7 @@ def links_of_text(text: str) -> list[FoundLink]:
 
 
 def _as_opened(url: str) -> str:
-    """Returns the URL as browsers read it: without surrounding blanks, and without line endings and tabs inside."""
+    """Returns the URL as browsers read it, without surrounding blanks or any line endings and tabs."""
     return re.sub(r"[\t\r\n]", "", url).strip("".join(map(chr, range(33))))
 
 

@@ -1,7 +1,7 @@
 """Classifies incoming mail: a report, a complaint, an auto-reply, an unsubscribe request, a reply, or something else.
 
-The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for a
-server's replies (`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP
+The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for servers'
+replies (`policy.replies`). A bounce after acceptance therefore has the same meaning as a refusal during the SMTP
 conversation.
 """
 

@@ -1,8 +1,8 @@
 """Delivery reports in prose: a program's notice for people, followed by the returned message or its headers.
 
-Each program has its own phrases, but all notices share a structure: an introduction, the failed addresses with the
-server's reply for each, and a line that separates the notice from the returned message. The rules here follow that
-structure.
+Each program has its own phrases, but all notices have the same structure. They begin with a text for people, list the
+failed addresses with the server's reply for each, and end with a line that separates the notice from the returned
+message. The rules in this module follow that structure.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""Reads a template before it runs: finds its fields, and rejects anything that is not part of the language."""
+"""Reads a template before it runs. Finds the template's fields, and rejects anything that is not part of the
+language.
+"""
 
 import re
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """Renders the content of e-mails with placeholders for each recipient, as in `Hello {{ first_name or "there" }}`.
 
 The language is a small subset of Jinja for authors who do not program: fields, fallbacks, `if` and `for`. reader.py
-reads each template first, finds its fields, and rejects anything outside that language; minijinja then only runs it. A
-field that is absent, null or blank is missing. A missing field is never printed as empty text.
+reads each template first, finds its fields, and rejects anything outside that language; minijinja then only runs the
+template. A field that is absent, null or blank is missing. A missing field is never printed as empty text.
 """
 
 import re

@@ -64,8 +64,8 @@ class DraftingTransport(ClosableTransport, Protocol):
     async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer: ...
 
     async def discard(self, account: Account, evidence: Evidence) -> None:
-        """Deletes a draft that will not be sent. Never fails: a draft that cannot be deleted remains at the provider,
-        unsent.
+        """Deletes a draft that will not be sent. Never fails, because a draft that cannot be deleted simply remains at
+        the provider, unsent.
         """
 
 

@@ -1,5 +1,5 @@
-"""For staging: sends every e-mail to one address instead of its recipients, who are still named in the e-mail but do
-not receive it.
+"""Sends every e-mail to one address instead of its recipients, for staging. The recipients are still named in the
+e-mail but do not receive it.
 
 The server's reply for that address is recorded for the recipients, but never as a missing mailbox. No recipient is
 therefore suppressed because a test mailbox does not exist.

@@ -32,7 +32,7 @@ class Signer:
         self._opened: OrderedDict[int, SigningKey] = OrderedDict()
 
     def keys_for(self, email: "Outgoing", sender: "Mailbox") -> tuple[SigningKey, ...]:
-        """Returns the keys that sign this e-mail, ready for use. Raises Locked if one of them cannot be opened."""
+        """Returns the keys that sign this e-mail, ready for use. Raises Locked if one of the keys cannot be opened."""
         if not email.signing:
             return ()
         return tuple([self._opened_for(email, key) for key in keys_of(sender.address, email.signing)])

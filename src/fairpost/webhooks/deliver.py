@@ -1,7 +1,7 @@
 """One turn for an endpoint. Posts the due events, in order for each e-mail, and decides what to store, without using
-the database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the events
-behind it in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the
-other events are not tried.
+the database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the later
+events in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other
+events are not tried.
 """
 
 import asyncio

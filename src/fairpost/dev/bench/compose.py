@@ -69,7 +69,7 @@ def bench_message(number: int) -> Message:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turns so that a momentary load on the machine affects all of them."""
+    """Measures the subjects in turns so that momentary load on the machine affects all subjects."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

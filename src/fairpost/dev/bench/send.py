@@ -123,7 +123,7 @@ async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
 
 
 async def _enqueue(store: Store, progress: Progress) -> None:
-    """Enqueues e-mails. Each one has its own content, so that encoded content cannot be reused."""
+    """Enqueues e-mails. Each e-mail has its own content, so encoded content cannot be reused."""
     for start in range(0, EMAILS, 500):
         progress(f"enqueueing {start:,} of {EMAILS:,}")
         await store.enqueue_many([_email(n) for n in range(start, start + 500)])

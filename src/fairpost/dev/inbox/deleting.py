@@ -11,7 +11,7 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMails:
-    """A request to delete messages, or all of them if `ids` is None.
+    """A request to delete these messages, or all messages if `ids` is None.
 
     `home` is the database with the admins' audit log, if that is not the inbox's database.
     """

@@ -2,11 +2,11 @@
 servers' records, and do not use the engine's own reports. They are made many times a second, both in simulations and in
 real time.
 
-A newcomer's wait: each ready sender may be served once before the newcomer. The newcomer must therefore be served
+About a newcomer's wait: each ready sender may be served once before the newcomer. The newcomer must therefore be served
 after as many sends as there are ready senders. Each observation adds the number of sends that the pool could have
-started since the previous one (`_Newcomer`): for each account that may work, the elapsed time divided by the account's
-interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts pause for a
-valid reason, the wait is longer.
+started since the previous observation (`_Newcomer`). For each account that may work, this is the elapsed time divided
+by the account's interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts
+pause for a valid reason, the wait is longer.
 """
 
 import math

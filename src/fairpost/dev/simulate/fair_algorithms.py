@@ -56,8 +56,8 @@ class Fifo:
 
 class WholeShares:
     """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots. The same
-    rule applies to the users within a domain. It is implemented as written: shares are whole numbers, unused shares are
-    lost, and priority only sorts a single user's e-mails, so weights have no effect.
+    rule applies to the users within a domain. The plan is implemented as written: shares are whole numbers, unused
+    shares are lost, and priority only sorts a single user's e-mails, so weights have no effect.
     """
 
     def __init__(self) -> None:

@@ -65,8 +65,8 @@ class Figures:
 
 @dataclass(slots=True)
 class Record:
-    """The record of a run: each round, and the round in which each e-mail left (None if it was still waiting at the
-    end).
+    """The record of a run, with each round, and the round in which each e-mail left (None if it was still waiting at
+    the end).
     """
 
     scenario: Scenario
@@ -195,7 +195,8 @@ def figures(record: Record) -> Figures:
 
 def _windows(record: Record) -> Iterator[list[float]]:
     """Yields the fraction of its fair share that each sender got in each window of ten rounds. A window is included
-    only if at least two senders had enough e-mails waiting for a fair share of at least `FAIR_SHARE_MIN` e-mails in it.
+    only if at least two senders had enough e-mails waiting. Enough means that the sender's fair share of the window is
+    at least `FAIR_SHARE_MIN` e-mails.
     """
     weights = {sender: sender.weight for sender in record.scenario.senders}
     fair = [fair_shares(record.scenario.slots_per_minute, r.eligible, weights) for r in record.rounds]

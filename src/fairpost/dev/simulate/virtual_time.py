@@ -3,7 +3,7 @@
 It runs hours in seconds, with the engine's own code.
 
 While the database works, real time passes and the loop's time stands still. All other work must take place in this
-process: any other wait for the outside world would take forever or no time at all.
+process, because any other wait for the outside world would take forever or no time at all.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Providers as encountered in practice. Each is described once and behaves the same on a socket and in a simulation.
 
-An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`); a Gmail API provider is a
+An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`). A Gmail API provider is a
 list of the emulator's faults. This module does not describe how the engine reacts.
 """
 

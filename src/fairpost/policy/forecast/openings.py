@@ -10,14 +10,14 @@ from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.policy.windows import local_day, next_day, next_open, spans
 
 DAY = timedelta(days=1)
-Closed = tuple[datetime, Bottleneck]  # how long nothing may be started, and why
+Closed = tuple[datetime, Bottleneck]  # until when nothing may be started, and why
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     start: datetime
     end: datetime
-    left: int  # how many e-mails may be started in it
+    left: int  # how many e-mails may be started in this span
     closed: tuple[Closed, ...]  # the causes that prevented sending before, in order
 
 

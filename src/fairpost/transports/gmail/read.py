@@ -1,4 +1,4 @@
-"""Reads a mailbox through the Gmail API: the messages added since a given position in its history. Changes nothing.
+"""Reads the messages added to a mailbox since a given position in its history, through the Gmail API. Changes nothing.
 
 Google keeps at least a week of history. If a position is too old (404), all messages received since the mailbox was
 last checked are listed instead.
@@ -86,7 +86,7 @@ class GmailReader:
 
     async def _again(self, position: Position, since: datetime) -> AsyncGenerator[Found, None]:
         """Finds the messages again if the position is too old. Records the current position before listing the
-        messages, so that none that arrives in the meantime is missed.
+        messages, so that no message that arrives in the meantime is missed.
         """
         present = _known(await self._client.present())
         token: str | None = None

@@ -1,4 +1,4 @@
-"""Tests a server without sending anything: connects, starts TLS, logs in and reports each step."""
+"""Tests a server without sending anything. Connects, starts TLS, logs in, and reports each step."""
 
 import asyncio
 from dataclasses import replace
