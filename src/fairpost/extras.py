@@ -1,6 +1,5 @@
-"""Optional parts, and the commands that install them.
-
-This module contains only the names of packages. It imports none of them.
+"""Optional parts, and the commands that install them. This module contains only the names of packages and imports none
+of them.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Every setting, described once: its type, kind, default and help.
 
-Settings are read from the environment and a file, and checked once. To add a setting, add a field to Settings;
-docs/settings.md and deploy/fairpost.toml must follow, or their tests fail. Parsers are in `setting_kinds.py`. Settings
-of one account, workspace or e-mail are data, stored in the database.
+Settings are read from the environment and a file, and checked once. To add a setting, add a field to Settings. Update
+docs/settings.md and deploy/fairpost.toml as well, or their tests will fail. Parsers are in `setting_kinds.py`. The
+settings of a single account, workspace or e-mail are data, stored in the database.
 """
 
 import os
@@ -48,7 +48,7 @@ class RequestLog(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """A setting. `also` maps other names of its variable to their kinds. The first of these names that is set is used,
-    unless the setting's own variable is set.
+    unless the setting's own variable is set as well.
     """
 
     name: str = ""
@@ -66,7 +66,7 @@ class Setting:
 def setting(
     kind: Kind, default: str | None, help_: str, *, also: Mapping[str, Kind] | tuple[str, ...] = (), absent: Any = None
 ) -> Any:
-    """Returns a field of Settings. Names in `also` without a kind get the setting's kind."""
+    """Returns a field of Settings. Names in `also` without a kind inherit the setting's kind."""
     names = also if isinstance(also, Mapping) else dict.fromkeys(also, kind)
     described = Setting(kind=kind, default=default, help=help_, also=names, absent=absent)
     return field(metadata={"setting": described}, repr=not kind.is_secret)
@@ -83,7 +83,7 @@ class Settings:
         kinds.POSTGRES_URL,
         None,
         "URL of your own PostgreSQL, which is used instead of the embedded one. Required without `fairpost[local]`.",
-    )  # of the region, if one is chosen; None for the embedded one
+    )  # the region's, if a region is chosen; None for the embedded database
     regions: Directory | None = setting(
         kinds.REGIONS,
         None,
@@ -113,7 +113,7 @@ class Settings:
         "on",
         "Share of workspaces served by the fair queue: all, none, or a percentage. The others are served in order of arrival.",
         also={"SMTP_FAIR_QUEUE_ENABLED": kinds.true_or_false(100, 0)},
-    )  # percent of the workspaces
+    )  # percentage of the workspaces
     priority: Priority = setting(
         kinds.one_of(Priority),
         "weights",
@@ -369,7 +369,7 @@ class SettingsFile:
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Returns all settings. Raises SettingsError with the key, rule and value. An empty variable is treated as not set."""
+    """Returns all settings. Raises SettingsError with the key, rule and value. An empty variable counts as not set."""
     file = read_settings_file(environ)
     values = {setting.name: _value(setting, find(setting, environ, file)) for setting in SETTINGS}
     settings = Settings(**values, home_database_url=values["database_url"])
@@ -439,7 +439,7 @@ def _value(setting: Setting, found: Found) -> Any:
 
 
 def read_settings_file(environ: Mapping[str, str] = os.environ) -> SettingsFile:
-    """Returns the settings in the file named by FAIRPOST_CONFIG. Values that the environment overrides are also
+    """Returns the settings in the file named by FAIRPOST_CONFIG. Values that are overridden by the environment are also
     checked.
     """
     if not environ.get(FILE_VARIABLE):

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from fairpost.model.errors import MigrationError
 
-# Takes text in and gets plain columns out so that the caller's JSON codecs and row factories have no effect.
+# Passes text in and gets plain columns out, so the caller's JSON codecs and row factories have no effect.
 _SQL = """
 SELECT id, new, error ->> 'field', error ->> 'message', error ->> 'until'
 FROM fairpost.enqueue_many(CAST(CAST({} AS text) AS jsonb)) ORDER BY ord
@@ -37,7 +37,8 @@ _ENQUEUE = statement(_SQL)
 
 class Row(Protocol):
     """A result row. After enqueueing, it contains the ID and whether the e-mail is new. For a refused e-mail, it
-    contains the field, the message and, if a quota was exceeded, the time at which the quota allows e-mails again.
+    contains the field and the message. If a quota was exceeded, it also contains the time at which the quota allows
+    e-mails again.
     """
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -65,7 +66,8 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# Lets type checkers distinguish these without any driver. At run time, the connection's class determines the driver.
+# Lets type checkers distinguish these connections without any driver. At run time, the connection's class determines
+# the driver.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 
@@ -123,7 +125,7 @@ def _require_schema(error: Exception) -> None:
 
 
 def codes_of(error: Exception) -> set[str]:
-    """Return the database's error code, from the driver's error or the one that it wraps."""
+    """Return the database's error code from the driver's error, or from the error that it wraps."""
     wrapped = (error, getattr(error, "orig", None), error.__cause__)
     return {code for each in wrapped if (code := getattr(each, "sqlstate", None) or getattr(each, "pgcode", None))}
 

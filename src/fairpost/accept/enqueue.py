@@ -1,4 +1,4 @@
-"""Enqueue e-mails inside the caller's transaction: the e-mails exist if and only if the transaction commits. This
+"""Enqueue e-mails inside the caller's transaction. The e-mails exist if and only if the transaction commits. This
 module converts Python values to JSON and results back to Python values. The database validates e-mails so that the
 rules are the same for every language; this module rejects only values that JSON cannot represent.
 """
@@ -104,9 +104,9 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The reason why one e-mail in a batch was rejected. Nothing was stored for it.
+    """The reason why one e-mail in a batch was rejected. Nothing was stored for that e-mail.
 
-    `until` is set if the e-mail exceeded its user's quota: it is the time at which the quota allows e-mails again.
+    If the e-mail exceeded its user's quota, `until` is the time at which the quota allows e-mails again.
     """
 
     field: str
@@ -217,7 +217,7 @@ def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:
 
 
 def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
-    """Find the field that JSON cannot represent. The search is slow but is needed only for e-mails that are refused
+    """Find the field that JSON cannot represent. The search is slow, but it is needed only for e-mails that are refused
     anyway.
     """
     for name, value in fields.items() if isinstance(fields, Mapping) else ():

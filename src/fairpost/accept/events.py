@@ -22,7 +22,7 @@ from fairpost.model.event import Event, EventPage
 
 _DROPPED = "FP007"
 
-# Passes one string in and gets one string out so that the caller's codecs have no effect.
+# Passes one string in and gets one string out, so the caller's codecs have no effect.
 _EVENTS = statement("""
 SELECT CAST(to_jsonb(e) AS text)
 FROM (SELECT CAST(CAST({} AS text) AS jsonb) AS given) g
@@ -58,7 +58,7 @@ def events(
     kinds: Sequence[str] | None = None,
 ) -> EventPage | Awaitable[EventPage]:
     """Return the next events after a cursor, at most 1,000. Without a cursor, start at the oldest event still stored.
-    Save the page's `cursor` in the transaction that handles its events and pass it to get the next page. Raise
+    Save the page's `cursor` in the transaction that handles its events, and pass the cursor to get the next page. Raise
     CursorExpired if events after the cursor were dropped. Await the result if `conn` is asynchronous.
     """
     given = {"after": after, "limit": limit, "workspace": workspace, "kinds": None if kinds is None else list(kinds)}

@@ -15,7 +15,7 @@ from fairpost.model.email_fields import tags_of
 
 T = TypeVar("T")
 
-# Passes one string in and gets one string out so that the caller's codecs have no effect.
+# Passes one string in and gets one string out, so the caller's codecs have no effect.
 _STATUS = statement("""
 SELECT CAST(to_jsonb(s) AS text) FROM fairpost.status(CAST(CAST({} AS text) AS bigint)) s WHERE s.state IS NOT NULL
 """)
@@ -57,7 +57,7 @@ def status(
 ) -> EmailStatus | Awaitable[EmailStatus | None] | None:
     """Return an e-mail's status. Await the result if `conn` is asynchronous.
 
-    Return None if the workspaces of this connection have no e-mail with this ID.
+    Return None if the workspaces that this connection may access have no e-mail with this ID.
     """
     number = int(id) if 0 < int(id) < 2**63 else 0
     return _asked(link_to(conn, _STATUS), str(number), lambda rows: _read(rows[0], id=number) if rows else None)

@@ -15,7 +15,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
-OWN_NAME_MAX = 91  # with a suffix such as `.step-100`, a template's name then has at most a hundred characters
+OWN_NAME_MAX = 91  # so that a template's name with a suffix such as `.step-100` has at most a hundred characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Applied:
 async def compare(store: Store, file: CampaignFile) -> Applied:
     """Returns the changes that applying the file would make.
 
-    Raises FairpostError for forbidden changes: after the launch, only the workspace's schedule can change.
+    Raises FairpostError if a change is forbidden. After the launch, only the workspace's schedule can be changed.
     """
     known = await campaigns.find_campaign(store, file.workspace, file.name)
     changes = diff(await as_file(store, known) if known else None, file)
@@ -76,7 +76,7 @@ async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
 
 
 async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) -> FileStep:
-    """Returns a step for the file, with its content if the template belongs to the campaign."""
+    """Returns a step for the file. If the template belongs to the campaign, the step includes its content."""
     if step.template != own_template(campaign.name, number):
         return FileStep(delay_s=step.delay_s, template_name=step.template, own_subject=step.own_subject)
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
@@ -85,7 +85,9 @@ async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) 
 
 
 def own_template(campaign: str, number: int) -> str:
-    """Returns the name of the template that stores a step's content if the campaign file contains this content."""
+    """Returns the name of the template that stores a step's content, for steps whose content is in the campaign
+    file.
+    """
     short = campaign if len(campaign) <= OWN_NAME_MAX else f"{campaign[: OWN_NAME_MAX - 17]}-{_hash(campaign)}"
     return f"{short}.step-{number}"
 

@@ -1,4 +1,4 @@
-"""The changes that a file would make: field by field, and line by line for long text."""
+"""The changes that a file would make, field by field or, for long text, line by line."""
 
 import json
 from collections.abc import Iterable, Iterator

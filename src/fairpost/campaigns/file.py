@@ -1,8 +1,6 @@
-"""A campaign as a TOML file, which can be kept under version control: the file's keys and the checks of their
-values.
-
-Only the file itself and the template files that it names are checked here. Other modules check whether its lists,
-accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
+"""A campaign as a TOML file, which can be kept under version control. This module defines the file's keys and checks
+their values. It checks only the file itself and the template files that the file names. Other modules check whether its
+lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
 """
 
 import re
@@ -31,7 +29,7 @@ T = TypeVar("T")
 FILE_BYTES_MAX = 16_777_216
 STEPS_MAX = 100
 KEY_CHARS_MAX = 100
-UNKNOWN_TOLD_MAX = 20  # number of unknown keys reported per table: an unrelated file may have thousands
+UNKNOWN_TOLD_MAX = 20  # number of unknown keys reported per table, because an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
 KEYS: dict[str, tuple[str, ...]] = {  # allowed keys by table; the first table is the file itself
@@ -89,7 +87,7 @@ class BadCampaignFile(FairpostError):
 
 
 def read_campaign_file(path: Path, *, now: datetime) -> CampaignFile:
-    """Reads a campaign file. Raises BadCampaignFile with all problems found."""
+    """Reads a campaign file. Raises BadCampaignFile with all problems that were found."""
     try:
         text = text_of(path, FILE_BYTES_MAX)
     except ValueError as error:
@@ -101,7 +99,8 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
     """Parses a campaign file. `where` is the name of the file in error messages. Relative paths in the file start at
     `folder`.
 
-    Use this only for the operator's own files: a hostile file could take hours to parse, and could name any path.
+    Use this function only for the operator's own files, because a hostile file could take hours to parse and could name
+    any path.
     """
     problems: list[str] = []
     try:
@@ -146,7 +145,7 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the one of these keys that is present. If several are present, this is reported as a problem."""
+        """Returns the one of these keys that is present. If several are present, a problem is reported."""
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")

@@ -1,7 +1,5 @@
-"""Adds the unsubscribe link to a campaign e-mail that does not show it.
-
-The link is added to rendered parts, because a template may name it in a comment, or in a branch that does not apply to
-this recipient.
+"""Adds the unsubscribe link to a campaign e-mail that does not show it. The link is added to rendered parts, because a
+template may mention the link only in a comment or in a branch that does not apply to this recipient.
 """
 
 import re
@@ -18,7 +16,7 @@ _END = re.compile(r"</body\s*>|</html\s*>", re.IGNORECASE)
 
 
 def with_footer(text: str | None, html: str | None, *, url: str) -> tuple[str | None, str | None]:
-    """Adds the unsubscribe link to each part that does not contain it."""
+    """Adds the unsubscribe link to each part that does not contain the link."""
     if text is not None and not _has(text, url):
         text = text.rstrip("\n") + TEXT.format(url=url)
     if html is not None and not _has(html, url):

@@ -30,7 +30,7 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-SECONDS_MAX = 10.0  # time limit for computing a stored forecast: a ten-year plan takes about this long
+SECONDS_MAX = 10.0  # time limit for computing a stored forecast; a ten-year plan takes about this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
 
 
 async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
-    """Returns the revised forecast for the remaining e-mails, in the format in which it is stored."""
+    """Returns the revised forecast for the remaining e-mails, in the stored format."""
     known = await campaign_progress.snapshot(store, campaign)
     return await _forecast_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
 

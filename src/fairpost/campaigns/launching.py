@@ -30,10 +30,9 @@ ALWAYS_KNOWN = frozenset({"email"})
 
 @dataclass(slots=True)
 class SchedulingResult:
-    """The result of one scheduling run.
-
-    `errors` lists the first recipients that were left out, with reasons. `inherited_subjects` lists the steps that use
-    the first step's subject. `leaving_thread` lists the steps whose own subject starts a new thread in Gmail.
+    """The result of one scheduling run. `errors` lists the first few recipients that were left out, with the reasons.
+    `inherited_subjects` lists the steps that use the first step's subject. `leaving_thread` lists the steps whose own
+    subject starts a new thread in Gmail.
     """
 
     scheduled: int = 0
@@ -80,7 +79,7 @@ async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int
     """Restarts scheduling from the first prospect, to include prospects that were added to the lists after the launch.
     Call `schedule` next.
 
-    Returns the number of existing e-mails. Raises Refusal if the campaign is not running.
+    Returns the number of e-mails that already exist. Raises Refusal if the campaign is not running.
     """
     already = (await campaigns.planning(store, campaign)).scheduled
     if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
@@ -90,7 +89,7 @@ async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int
 
 
 async def _zones(store: Store, campaign: Campaign) -> list[str]:
-    """Returns the recipients' known time zones if the campaign uses the recipients' clocks."""
+    """Returns the recipients' known time zones, if the campaign uses the recipients' local time."""
     return (
         [zone for zone in await campaigns.zones(store, campaign) if is_zone(zone)]
         if campaign.by_recipients_clock
@@ -109,12 +108,12 @@ async def schedule(
     """Schedules all prospects in batches. If scheduling is interrupted, the finished batches are kept.
 
     An engine may schedule prospects at the same time, and the result includes its e-mails. `already` is the number of
-    e-mails before this run, or None for the current number. After `seconds_max`, scheduling stops, and an engine
+    e-mails before this run, or None for the current number. After `seconds_max`, this function stops, and an engine
     schedules the remaining prospects. `progress` is called with the number of prospects handled so far.
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()
-    # The batches are small, so the time limit is checked often.
+    # The batches are small so that the time limit is checked often.
     most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled
@@ -150,7 +149,7 @@ def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
 async def _steps(store: Store, campaign: Campaign, *, has_links: bool) -> tuple[list[LaunchStep], list[str]]:
     """Returns the content of each step, and the fields that the steps require.
 
-    `has_links` means that every recipient has an unsubscribe link.
+    `has_links` means that every recipient gets an unsubscribe link.
     """
     steps, required = list[LaunchStep](), set[str]()
     for number, step in enumerate(campaign.steps, 1):

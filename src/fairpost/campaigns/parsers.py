@@ -1,7 +1,7 @@
 """Text formats for delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
-Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. Parsing a
-formatted value returns the same value. policy/ decides whether days, hours and quotas are consistent.
+Parsing raises ValueError. The message continues a sentence that begins with the name of the value: `must be …, got …`.
+Parsing a formatted value returns the same value. policy/ decides whether days, hours and quotas are consistent.
 """
 
 import re
@@ -13,7 +13,7 @@ from fairpost.model.campaign import Gap
 from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
-RampUp = tuple[int, tuple[int, ...]]  # either the number of days for even growth, or the percentage for each day
+RampUp = tuple[int, tuple[int, ...]]  # either the number of days of even growth, or the percentage for each day
 Hours = tuple[time, time]
 
 DURATION_S_MAX = 366 * 86_400
@@ -67,7 +67,7 @@ def weekdays_in_words(days: frozenset[int]) -> str:
 
 
 def hours(text: str) -> Hours:
-    """Parses hours: `09:00-17:00`; `22:00-06:00` ends on the next day; `all` is the whole day."""
+    """Parses hours, such as `09:00-17:00`. `22:00-06:00` ends on the next day, and `all` is the whole day."""
     tidy = _tidy(text)
     if tidy == "all":
         return WHOLE_DAY
@@ -90,7 +90,7 @@ def hours_in_words(start: time, end: time) -> str:
 
 
 def gap(text: str) -> Gap | None:
-    """Parses a gap in seconds: `30-90` for a random gap, or `45` for a constant one. `none` means no gap."""
+    """Parses a gap in seconds: `30-90` for a random gap, `45` for a constant one, or `none` for no gap."""
     tidy = _tidy(text)
     if tidy == "none":
         return None

@@ -34,7 +34,7 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that passed
+    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that were passed
     is_subject_inherited: bool = False  # inherited from the first step
     leaves_thread: bool = False  # leaves the thread in Gmail because its subject differs
 
@@ -71,10 +71,8 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns a test e-mail for the queue. It has the same content but is sent immediately, to another address, through
-    the same accounts.
-
-    It does not count as a step of the campaign.
+    """Returns a test e-mail for the queue. It has the same content and uses the same accounts, but is sent immediately,
+    to another address. It does not count as a step of the campaign.
     """
     through = {"account": campaign.route[1:]} if campaign.route.startswith("@") else {"pool": campaign.route}
     return {

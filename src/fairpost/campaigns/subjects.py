@@ -14,7 +14,7 @@ _REPLY = re.compile(r"\s*re\s*:\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """The numbers of the steps that inherit a subject and of those that leave the thread."""
+    """The numbers of the steps that inherit the subject, and of those that leave the thread."""
 
     inherited: tuple[int, ...] = ()  # steps with the first step's subject
     leaving: tuple[int, ...] = ()  # steps whose subject leaves the thread
@@ -31,7 +31,7 @@ async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
 
 
 def is_same_thread(first: str, other: str) -> bool:
-    """Returns whether Gmail treats both as the same subject: it ignores reply prefixes and spaces."""
+    """Returns whether Gmail treats both as the same subject. Gmail ignores reply prefixes and spaces."""
     return _bare(first) == _bare(other)
 
 

@@ -13,7 +13,7 @@ PATH_CHARS_MAX = 1_000
 
 
 def named_text(value: Any, folder: Path) -> str:
-    """Returns the text of a file named in a campaign file."""
+    """Returns the text of a file that a campaign file names."""
     name = line(value, PATH_CHARS_MAX, "templates/hello.txt")
     try:
         _require_file(folder / name)
@@ -36,7 +36,7 @@ def text_of(path: Path, bytes_max: int) -> str:
 
 
 def _require_file(path: Path) -> None:
-    """Raises ValueError for anything other than a file. Reading a pipe, for example, would block."""
+    """Raises ValueError for anything other than a regular file. Reading a pipe, for example, would block."""
     begins = "paths are relative to the campaign file"
     try:
         if not S_ISREG(path.stat().st_mode):

@@ -19,9 +19,9 @@ from fairpost.model.window import RAMP_UP_DAYS
 
 LISTS_MAX = 100
 HOLIDAYS_MAX = 1_000
-WHOLE_MAX = 1_000_000_000  # a larger number is certainly a typo
+WHOLE_MAX = 1_000_000_000  # a larger number must be a typo
 LINE_CHARS_MAX = 200
-YEARS = range(1970, 2200)  # same limit as for e-mails
+YEARS = range(1970, 2200)  # the same limit as for e-mails
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

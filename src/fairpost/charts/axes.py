@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from fairpost.model.durations import say_duration
 
-VALUE_MAX = 1e15  # up to this value, a float is precise enough
+VALUE_MAX = 1e15  # up to this value, floats are precise enough
 TICKS_MAX = 12
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, *(n * MINUTE for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR for n in (1, 2, 3, 6, 12)))
@@ -104,7 +104,7 @@ def span(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
 
 
 def ticks_inside(axis: Axis, low: float, high: float, fits: Callable[[Sequence[Tick]], bool]) -> Sequence[Tick]:
-    """Returns the finest ticks that fit, none of them outside the range. Returns none if not even one fits."""
+    """Returns the finest ticks that fit, all of them within the range. Returns no ticks if not even one fits."""
     if axis.log:
         every = _logarithmic(axis, low, high)
         return next((chosen for n in range(1, len(every) + 1) if fits(chosen := every[::n])), ())
@@ -139,7 +139,7 @@ def _rounded(value: float) -> str:
 def _steps(axis: Axis, width: float) -> Iterator[float]:
     """Yields steps from fine to coarse.
 
-    The last steps are longer than the axis, so one of the steps always needs at most three ticks.
+    The last steps are longer than the axis, so there is always a step that needs at most three ticks.
     """
     finest = width / TICKS_MAX
     steps = _round_steps(max(1.0, finest) if axis.unit is Unit.COUNT else finest)
@@ -201,7 +201,7 @@ Walls = Callable[[datetime], Iterator[datetime]]
 def _on_the_wall(axis: Axis, low: float, high: float, walls: Walls) -> Iterator[tuple[float, datetime]]:
     """Yields local times with their positions, except times that the zone skips.
 
-    `walls` are local times without a zone. The first one is not later than the given one.
+    `walls` are local times without a zone, and the first of them is not later than the given one.
     """
     zone = ZoneInfo(axis.timezone)
     for wall in walls(_local(axis, low).replace(tzinfo=None)):

@@ -137,7 +137,9 @@ def _bar(
 def _columns(
     columns: Sequence[Column], n: int, part: Part, length: float, around: Frame, x_axis: Axis, y_axis: Axis
 ) -> str:
-    """Draws one part of all columns: rectangles with tooltips, or a single path if there are too many columns."""
+    """Draws one part of all columns, as rectangles with tooltips or, if there are too many columns, as a single
+    path.
+    """
     x, y, tint = around.x, around.y, tint_class(part.tint)
     name = f"{part.name}: " if part.name else ""
     drawn, path = [], []
@@ -157,7 +159,7 @@ def _columns(
 
 
 def _rect(left: float, top: float, right: float, bottom: float, tint: str, words: str) -> str:
-    # Edges are rounded instead of widths, so that adjacent bars still touch.
+    # Edges are rounded, not widths, so adjacent bars still touch.
     width, height = round(right, 1) - round(left, 1), round(bottom, 1) - round(top, 1)
     if width <= 0 or height <= 0:
         return ""

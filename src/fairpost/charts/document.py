@@ -8,13 +8,13 @@ from fairpost.charts.frame import text_at
 from fairpost.charts.shapes import Fragment
 from fairpost.charts.text import escaped, pixels, shortened, wrapped
 
-PANEL_WIDTH_MIN = 360  # in pixels: on narrower screens, the panel scrolls sideways so it stays readable
+PANEL_WIDTH_MIN = 360  # in pixels; on narrower screens, the panel scrolls sideways so that it stays readable
 MARGIN = 24.0
 
 
 @cache
 def stylesheet() -> str:
-    """Returns the colours of all charts, light and dark."""
+    """Returns the light and dark colours of all charts."""
     return resources.files(__package__).joinpath("style.css").read_text("utf-8")
 
 

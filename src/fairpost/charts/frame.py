@@ -160,7 +160,9 @@ def _y_ticks(ticks: Sequence[Tick], y: Scale, x: Scale, size: float) -> str:
 
 
 def _marks(marks: Sequence[Mark], x: Scale, y: Scale, size: float) -> str:
-    """Draws marks. Overlapping names are placed one below the other. If there are too many, tooltips show the names."""
+    """Draws marks. Overlapping names are placed one below the other. If there are too many names, tooltips show them
+    instead.
+    """
     lines, said = [], []
     ends = [x.start] * MARK_ROWS_MAX
     for mark in sorted(marks, key=lambda mark: mark.at):

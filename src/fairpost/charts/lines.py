@@ -75,7 +75,7 @@ def sparkline(
 
 
 def thinned(points: Points, x: Scale) -> Points:
-    """Keeps the first, lowest, highest and last point of every few pixels; the others would not be visible."""
+    """Keeps the first, lowest, highest and last point in every few pixels. The other points would not be visible."""
     if len(points) <= abs(x.end - x.start):
         return points
     kept: list[tuple[float, float]] = []

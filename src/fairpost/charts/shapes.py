@@ -19,7 +19,7 @@ NOTHING = "No data yet"
 
 class Kind(StrEnum):
     LINE = "line"
-    STEP = "step"  # each value holds until the next one
+    STEP = "step"  # each value applies until the next one
     AREA = "area"  # a line, with the area below it filled down to zero
     DOTS = "dots"  # points that are not connected
 
@@ -63,7 +63,7 @@ class Part:
 class Bar:
     name: str
     values: Sequence[float]
-    tint: Tint | None = None  # the colour for all its parts, which overrides their own colours
+    tint: Tint | None = None  # the colour of all its parts, overriding their own colours
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def tint_class(tint: Tint) -> str:
 def checked_points(points: Points) -> Points:
     """Checks the points and sorts them by x."""
     for x, y in points:
-        if not (abs(x) <= VALUE_MAX and abs(y) <= VALUE_MAX):  # a function call per point would be slow
+        if not (abs(x) <= VALUE_MAX and abs(y) <= VALUE_MAX):  # calling a function for each point would be slow
             checked(x)
             checked(y)
     ascending = all(before[0] <= after[0] for before, after in pairwise(points))

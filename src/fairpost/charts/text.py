@@ -20,7 +20,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def shortened(text: str, size: float, width: float) -> str:
-    """Returns as much of the text, from the beginning, as fits."""
+    """Returns as much of the beginning of the text as fits."""
     if text_width(text, size) <= width:
         return text
     room = width - text_width("…", size)

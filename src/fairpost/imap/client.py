@@ -1,7 +1,6 @@
-"""An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE and waits for new messages.
-
-wire.py decides which bytes to send and interprets the responses, without I/O. This module sends and receives the bytes,
-with a timeout for each command.
+"""An IMAP connection over asyncio, for reading only. It opens a folder with EXAMINE and waits for new messages. wire.py
+decides, without I/O, which bytes to send, and interprets the responses. This module sends and receives the bytes, with
+a timeout for each command.
 """
 
 import asyncio
@@ -28,9 +27,9 @@ from fairpost.smtp.server import Security, Server, tls_context
 
 COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
-RESPONSES_MAX = 100_000  # responses to one command; the longest is a list of all folders
+RESPONSES_MAX = 100_000  # maximum number of responses to one command; a list of all folders has the most
 _UID = re.compile(rb"[0-9]{1,10}")
-_LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530: the password is not to blame
+_LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # the password is not to blame (RFC 5530)
 
 
 class LoginRefused(Unready):
@@ -56,8 +55,8 @@ class Folder:
 
 
 class Connection:
-    """An IMAP connection, logged in after `open`. Methods raise Broken or Garbage if the connection has ended, and
-    Refused if it is still usable.
+    """An IMAP connection, which is logged in after `open`. Methods raise Broken or Garbage if the connection has ended,
+    and Refused if it is still usable.
     """
 
     def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
@@ -117,8 +116,8 @@ class Connection:
         return [uid for uid in await self._search(say.search_uids(first, last)) if first <= uid <= most]
 
     async def newest(self, folder: Folder) -> int:
-        """Returns the UID of the newest message, or 0 if there is none. Needed for servers that do not report the next
-        UID.
+        """Returns the UID of the newest message, or 0 if there is none. This method is needed for servers that do not
+        report the next UID.
         """
         if not folder.messages:
             return 0
@@ -150,7 +149,7 @@ class Connection:
         return found
 
     async def sent_folder(self) -> str | None:
-        """Returns the folder with the sent mail (RFC 6154), or None if the server does not report it."""
+        """Returns the folder with the sent mail (RFC 6154), or None if the server does not report one."""
         for each in await self._ask(say.LIST):
             if isinstance(each, Data) and each.kind == "LIST" and len(each.values) == 3:
                 flags, _, name = each.values
@@ -228,7 +227,7 @@ class Connection:
     async def _until(
         self, data: bytes | None, until: float, done: Callable[[], bool], *, name: str = "IDLE"
     ) -> list[Status | Data]:
-        """Writes the data, and reads until `done` or the end of the connection. Sends the rest of a command when the
+        """Writes the data, and reads until `done` or until the connection ends. Sends the rest of a command when the
         server asks for it.
         """
         if data is not None:
@@ -347,7 +346,7 @@ def _number_after(name: str, code: str) -> int | None:
 
 
 def _pairs(values: tuple[Value, ...]) -> dict[str, Value]:
-    """Returns the fields of a FETCH response, by name in upper case."""
+    """Returns the fields of a FETCH response by their names, in upper case."""
     given = values[0] if values and isinstance(values[0], tuple) else ()
     names = [name.decode("ascii", "replace").upper() if isinstance(name, bytes) else "" for name in given[::2]]
     return dict(zip(names, given[1::2], strict=False))

@@ -1,4 +1,4 @@
-"""Folder names on the wire: modified UTF-7 (RFC 3501, 5.1.3). Pure."""
+"""Folder names on the wire, in modified UTF-7 (RFC 3501, 5.1.3). No I/O."""
 
 import re
 from base64 import b64decode, b64encode

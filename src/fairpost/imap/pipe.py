@@ -1,7 +1,7 @@
 """Bytes between a socket and the wire, with TLS in between. One task at a time waits for incoming data.
 
-TLS runs over memory buffers: asyncio's TLS keeps 256 KB per connection, which thousands of idle mailboxes do not
-need.
+TLS runs over memory buffers, because asyncio's TLS keeps 256 KB per connection, which thousands of idle mailboxes do
+not need.
 """
 
 import asyncio

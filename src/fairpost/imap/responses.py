@@ -1,4 +1,4 @@
-"""Parses an IMAP server's responses: bounded in size and depth, regardless of what the server sends. No I/O.
+"""Parses an IMAP server's responses, with bounds on size and depth regardless of what the server sends. No I/O.
 
 A response is a line. It may contain literals: `{5}` at the end of a line is followed by that many bytes, after which
 the response continues.
@@ -50,7 +50,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """A server response: `kind` in upper case, such as FETCH, with the number before it."""
+    """A server response, with its `kind` in upper case, such as FETCH, and the number before it."""
 
     kind: str
     number: int | None = None
@@ -81,7 +81,7 @@ class ResponseReader:
         return not self._buffer and not self._parts
 
     def feed(self, data: bytes) -> None:
-        """Adds received bytes. Raises Garbage if the server sends more than any expected response contains."""
+        """Adds received bytes. Raises Garbage if the server sends more than any expected response could contain."""
         if len(self._buffer) + len(data) > UNREAD_BYTES_MAX:
             raise Garbage(f"the server sent more than {UNREAD_BYTES_MAX:,} unexpected bytes")
         self._buffer += data
@@ -213,7 +213,7 @@ class _Values:
         return (self._atom(text),)
 
     def _atom(self, text: bytes) -> bytes | None:
-        """Reads an atom. Brackets and their content are part of it, as in BODY[HEADER.FIELDS (DATE)]<0>."""
+        """Reads an atom. Brackets and their content are part of the atom, as in BODY[HEADER.FIELDS (DATE)]<0>."""
         begin = self._at
         while self._at < len(text) and (found := _ATOM.match(text, self._at) or _bracketed(text, self._at)):
             self._at = found.end()

@@ -1,11 +1,12 @@
-"""IMAP without I/O, the client side of one connection: turns commands into bytes, and bytes into responses to commands.
+"""IMAP without I/O, for the client side of one connection. Turns commands into bytes, and bytes into responses to
+commands.
 
 The rules of the file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
 - No command changes a mailbox. A folder is opened with EXAMINE, and bodies are read with PEEK.
 - Only one command is in progress at a time. All responses up to the tagged one belong to it; the server may add
   unsolicited ones.
-- After STARTTLS, nothing the server sent unencrypted is trusted: neither its capabilities nor bytes sent ahead.
+- After STARTTLS, nothing that the server sent unencrypted is trusted, neither its capabilities nor bytes sent ahead.
 """
 
 import re
@@ -46,7 +47,7 @@ MAY_SAY: Mapping[State, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command. The first of the `pieces` is sent immediately, and each other piece when the server asks for it."""
+    """A command. The first of the `pieces` is sent immediately, and each of the others when the server asks for it."""
 
     name: str
     pieces: tuple[bytes, ...] = field(repr=False)  # not shown, because they may contain a password
@@ -91,8 +92,8 @@ class Wire:
         return b"DONE\r\n"
 
     def under_tls(self) -> None:
-        """Call this after TLS has started: forgets everything that the server sent unencrypted. Raises Garbage if this
-        includes data that was not requested.
+        """Forgets everything that the server sent unencrypted. Call this method after TLS has started. Raises Garbage
+        if this includes data that was not requested.
         """
         assert self.state in (State.GREETING, State.UPGRADE)
         if not self._reader.is_empty:

@@ -1,7 +1,7 @@
-"""Maintain campaigns: finish interrupted launches; start, complete and clear campaigns; and extend their calendars.
+"""Maintain campaigns: finish interrupted launches, start, complete and clear campaigns, and extend calendars.
 
 Runs in every engine's orchestrator process. At worst, several engines do the same work. Each step is a separate commit.
-Sending hours are observed even if no step runs, because a closed window opens by itself at the precomputed time. An
+Sending windows are observed even if no step runs, because a closed window opens by itself at the precomputed time. An
 error in one workspace or campaign does not affect the others.
 """
 
@@ -78,7 +78,7 @@ class CampaignWatch:
             failpoint("after_batch")
             return not planned.done
         except Exception as error:
-            if is_trouble(error):  # the campaign is not to blame; the next step tries again
+            if is_trouble(error):  # the campaign is not to blame, and the next step tries again
                 raise
             self._complain(f"planning campaign {campaign_id}", error)
             await campaigns.fail_planning(self._store, campaign_id, str(error))
@@ -94,7 +94,7 @@ class CampaignWatch:
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        """Log an error at most once a minute, because it lasts until it is fixed manually."""
+        """Log an error at most once a minute, because the error lasts until it is fixed manually."""
         if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
             self._said_s[what] = clock.monotonic()
             failed(what, error, self._log)

@@ -1,5 +1,5 @@
-"""Once a domain has been checked, check its DNS again every day, because records may disappear and keys may be
-published.
+"""Recheck the DNS of every domain that has been checked before, once a day, because records may disappear and keys may
+be published.
 
 Runs in every engine's orchestrator process. A domain is reserved before its check, so that no other engine checks it.
 Several domains are checked concurrently, each within a time limit, so that one slow DNS server does not delay the

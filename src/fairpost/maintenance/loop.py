@@ -19,7 +19,7 @@ async def keep_stepping(
         try:
             is_busy = await step()
         except Exception as error:
-            if not is_trouble(error):  # the orchestrator reports database trouble
+            if not is_trouble(error):  # the orchestrator reports problems with the database
                 complain(error)
         await asyncio.sleep(0 if is_busy else every_s)
 

@@ -2,8 +2,8 @@
 server reports changes.
 
 A message's findings and the position after the message are committed together. Therefore, no message is missed or
-counted twice, even if a reader is killed. If a mailbox cannot be read, this becomes a condition of its account but
-never stops the account from sending.
+counted twice, even if a reader is killed. If a mailbox cannot be read, its account gets a condition that says so, but
+the account is never stopped from sending.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
-TURN = timedelta(seconds=30)  # longest turn for a mailbox that has more to read while other mailboxes wait
+TURN = timedelta(seconds=30)  # longest turn for a mailbox that has more to read while other mailboxes are waiting
 TROUBLE_S = 5.0  # pause while the database is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
-TIMES_STUCK_MAX = 8  # attempts, over about two hours
+TIMES_STUCK_MAX = 8  # number of attempts, spread over about two hours
 ASK_AFTER = (10, 60, 300, 1_800)  # in seconds after a doubt was noticed, because servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
@@ -77,7 +77,7 @@ class MailboxWatch:
         self._readings: dict[AccountId, tuple[HeldMailbox, asyncio.Task[None]]] = {}
         self._asked: dict[
             EmailId, tuple[datetime, int]
-        ] = {}  # when the doubt was noticed, and how many times the mailbox was searched
+        ] = {}  # when the doubt was noticed, and how many times the mailbox has been searched
 
     async def run(self) -> None:
         complain = partial(task_failed, "mailboxes", log=self._log)
@@ -148,7 +148,7 @@ FOUND = Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(250, "found i
 
 
 class Reading:
-    """Reads one mailbox for one owner."""
+    """Reads one mailbox on behalf of one owner."""
 
     def __init__(
         self,
@@ -233,7 +233,9 @@ class Reading:
             task_failed("mailboxes", error, self._log)
 
     def _pass_over(self, error: Unreadable) -> None:
-        """Skips a message that the server has failed to deliver for hours, so that the messages after it are read."""
+        """Skips a message that the server has been unable to deliver for hours, so that the messages after it are
+        read.
+        """
         self._times_stuck = self._times_stuck + 1 if error.beyond == self._stuck_before else 1
         self._stuck_before = error.beyond
         if error.beyond is not None and self._times_stuck >= TIMES_STUCK_MAX:

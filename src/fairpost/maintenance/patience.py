@@ -1,4 +1,4 @@
-"""Fail mail that only one account may send if that account has been suspended for too long.
+"""If an account has been suspended for too long, fail the mail that only this account may send.
 
 Runs in every engine's orchestrator process. Several engines may do the same work without harm.
 """

@@ -1,8 +1,8 @@
 """Update the progress of campaigns: count their sent e-mails from time to time, and revise their forecasts.
 
-Runs in every engine's orchestrator process. It is separate from the campaign watch because it is slow: counting a
-million e-mails takes a second, and forecasting them takes a few. Only one engine counts at a time. If that engine is
-killed, only one point of the chart is missing, because each count covers everything in one commit.
+Runs in every engine's orchestrator process. This task is separate from the campaign watch because it is slow: counting
+a million e-mails takes a second, and forecasting them takes a few seconds. Only one engine counts at a time. If that
+engine is killed, the chart lacks only one point, because each count covers everything in one commit.
 """
 
 from datetime import datetime, timedelta
@@ -18,8 +18,8 @@ from fairpost.system.failpoints import failpoint
 LOOK_S = 2.0
 COUNTING_S_MAX = 1.0  # time limit for one commit
 OUTLOOK_EVERY_S = 60.0
-COST_MAX = 0.01  # maximum fraction of the time to spend on forecasts; slow forecasts are revised less often
-TURN_S = 6 * SECONDS_MAX  # after this time, the engine that reserved the forecast is considered dead
+COST_MAX = 0.01  # maximum fraction of time spent on forecasts; slow forecasts are revised less often
+TURN_S = 6 * SECONDS_MAX  # after this time, an engine that has reserved a forecast is considered dead
 SAID_AGAIN_S = 600.0
 
 

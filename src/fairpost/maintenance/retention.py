@@ -1,4 +1,4 @@
-"""Maintain the partitions of history: create partitions for the coming months, and drop expired ones.
+"""Maintain the partitions of the history: create partitions for the coming months, and drop expired ones.
 
 Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables stay in use for too
 long, the attempt is abandoned and soon repeated.
@@ -21,9 +21,8 @@ MENDED_S = 3600.0  # pause after an error, which lasts until it is fixed manuall
 
 
 class HistoryWatch:
-    """Maintains the history.
-
-    If `keep` is None, it is kept forever. Events stay readable for the period `keep_events`.
+    """Maintains the history. If `keep` is None, the history is kept forever. Events stay readable for the period
+    `keep_events`.
     """
 
     def __init__(self, store: Store, keep: timedelta | None, log: Log, *, keep_events: timedelta) -> None:
@@ -40,9 +39,9 @@ class HistoryWatch:
                 await self.step()
                 wait_s = EVERY_S
             except asyncpg.LockNotAvailableError:
-                pass  # the tables are in use by a long read
+                pass  # the tables are in use by a long-running read
             except Exception as error:
-                if not is_trouble(error):  # the orchestrator reports database trouble
+                if not is_trouble(error):  # the orchestrator reports problems with the database
                     failed("retention", error, self._log)
                     wait_s = MENDED_S
             await asyncio.sleep(wait_s)

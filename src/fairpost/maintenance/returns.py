@@ -1,4 +1,4 @@
-"""Process returned mail: classify it, find the e-mail it is about, and have the database apply it.
+"""Process returned mail: classify it, find the e-mail that it is about, and have the database apply the findings.
 
 All returned mail is processed here, whether it arrives at the bounce address, through a pipe, or in a mailbox. No
 message is ever answered, so no mail loop can start.
@@ -61,7 +61,7 @@ async def take_in(
     """Process one message. `recipients` are the envelope recipients. If there are findings, `also` runs in their
     commit.
 
-    If `mailbox` is None, the message has an effect only if it carries a token, or names both the e-mail and the
+    If `mailbox` is None, the message has an effect only if it carries a token or names both the e-mail and the
     recipient.
     """
     found = classify(raw, now=now)
@@ -107,8 +107,8 @@ def _named(found: Returned, public_ids: PublicIds) -> list[EmailId]:
 
 
 def _mail(raw: bytes, kind: Kind) -> dict[str, Any]:
-    """Return the message to store. The Message-ID identifies it, because the same message may arrive by several routes
-    with different headers.
+    """Return the message to store. It is identified by its Message-ID, because the same message may arrive by several
+    routes with different headers.
     """
     answer = read_answer(raw)
     named = (answer.message_id or "").encode() or raw[:BYTES_MAX]
@@ -144,7 +144,9 @@ def _told(each: Consequence, reply_stops: ReplyStops) -> dict[str, object]:
 
 
 def _is_of_another_company(each: Consequence, mailbox: Mailbox) -> bool:
-    """Return whether a person outside the account's company wrote this, rather than a colleague in the same thread."""
+    """Return whether this message was written by a person outside the account's company, rather than by a colleague in
+    the same thread.
+    """
     company = company_of(mailbox.address)
     return each.effect in _OF_PEOPLE and (company is None or company_of(each.address) != company)
 

@@ -1,7 +1,6 @@
 """Maintain senders: score active senders, end expired throttles, and queue senders' mail under their assigned domains.
-
-Also notifies operators and measures the health of the queue. Runs in every engine's orchestrator process. At worst,
-several engines do the same work: decisions based on outdated data are not written.
+Also notify operators and measure the health of the queue. Runs in every engine's orchestrator process. At worst,
+several engines do the same work, because decisions based on outdated data are not written.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,9 +18,9 @@ from fairpost.store import senders
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
-LOOK_S = 0.5  # a burst is noticed within this time, plus the time that accounts take to write their outcomes
+LOOK_S = 0.5  # a burst is noticed within this time plus the time that accounts take to write their outcomes
 WORKSPACE_EVERY = timedelta(seconds=5)
-TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, they are reported in one e-mail per minute
+TELL_EVERY = timedelta(minutes=1)  # all throttles that begin within a minute are reported in one e-mail
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
@@ -35,7 +34,7 @@ class SenderOptions:
     policy: SenderPolicy
     fairness: Fairness
     operators: tuple[str, ...] = ()  # recipients of throttle notices
-    pool: str = "default"  # pool that sends these notices
+    pool: str = "default"  # the pool that sends these notices
 
 
 class SenderWatch:
@@ -51,7 +50,7 @@ class SenderWatch:
         self._settled = [(LONG_AGO, 0)]  # marks, as times and highest numbers
 
     async def start(self) -> None:
-        """Apply the settings, and check all throttled senders: the new settings may end their throttles."""
+        """Apply the settings, and check all throttled senders, because the new settings may end their throttles."""
         if await senders.lay_fairness(self._store, self._options.fairness):
             self._log(Reason("fairness.set", fairness=_in_words(self._options.fairness)))
         failpoint("after_fairness")
@@ -91,9 +90,9 @@ class SenderWatch:
         """Return the number of the mark after which to look for changed senders. All earlier marks have already been
         settled.
 
-        A mark gets its number when it is written, but only becomes visible when its transaction commits. The result is
+        A mark gets its number when it is written, but becomes visible only when its transaction commits. The result is
         therefore a few seconds behind and, once a minute, 0, so that no mark is missed. Settled marks are skipped by
-        number because deleted rows slow down reading as long as any transaction stays open.
+        number, because deleted rows slow down reading as long as any older transaction stays open.
         """
         if now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = now
@@ -103,8 +102,8 @@ class SenderWatch:
         return self._settled[0][1]
 
     def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
-        """Return the workspaces that are due for a check. They are checked less often than users, because reading the
-        activity of all users of a workspace costs more.
+        """Return the workspaces that are due for a check. Workspaces are checked less often than users, because reading
+        the activity of all of a workspace's users costs more.
         """
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
         self._dirty |= set(workspaces)
@@ -127,7 +126,7 @@ class SenderWatch:
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
         """Check these senders. `ids` maps each to the time of the event that caused the check, or None if unknown."""
         while ids:
-            changed: dict[SenderId, datetime | None] = {}  # another process has changed it in the meantime: check again
+            changed: dict[SenderId, datetime | None] = {}  # changed by another process, so checked again
             for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:

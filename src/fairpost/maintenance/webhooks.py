@@ -1,7 +1,7 @@
 """Deliver webhooks. Runs in every engine's orchestrator process.
 
 An engine leases an endpoint, posts its events in turns, and commits the outcomes of each turn. Endpoints are served in
-parallel: a slow or dead endpoint occupies only its own slot. Each workspace has a few slots. Failing endpoints have
+parallel, so a slow or dead endpoint occupies only its own slot. Each workspace has a few slots. Failing endpoints use
 separate slots, so healthy endpoints never wait for them.
 """
 
@@ -135,7 +135,7 @@ class WebhookWatch:
     # ── one endpoint ──
 
     async def _serve(self, hook: Webhook) -> None:
-        """Serve an endpoint turn after turn, until it has no events left or fails, or until other endpoints are
+        """Serve an endpoint turn after turn, until it fails or has no events left, or until other endpoints are
         waiting.
 
         The first turn is short, so that many hanging endpoints use little memory.
@@ -178,11 +178,10 @@ class WebhookWatch:
     async def _read(
         self, hook: Webhook, most: int
     ) -> tuple[list[Due], list[tuple[Due, datetime]], list[tuple[int, int]], str, bool]:
-        """Return the events to try, the new events that must wait for pending events of their lanes, and the positions
-        of dropped events.
-
-        Also returns the new cursor, and whether it has reached the end. A failing endpoint is tried with one event, if
-        possible one that has not failed yet, because an endpoint that works may still refuse a particular event.
+        """Return the events to try, the new events that must wait for pending events in their lanes, and the positions
+        of dropped events. Also return the new cursor, and whether it has reached the end. A failing endpoint is tried
+        with one event, if possible one that has not failed yet, because an endpoint that works may still refuse a
+        particular event.
         """
         is_probe = hook.failing_since is not None
         most = 1 if is_probe else most

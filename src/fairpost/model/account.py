@@ -1,4 +1,6 @@
-"""A sender account: its limits, how much of them is used, and the lease under which one worker drives the account."""
+"""A sender account: its limits, how much of each limit has been used, and the lease under which one worker drives the
+account.
+"""
 
 import re
 from collections.abc import Mapping
@@ -200,7 +202,7 @@ def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
 
 
 class RestReason(StrEnum):
-    """Codes for why an account rests."""
+    """Codes for the reasons why an account rests."""
 
     BACK_OFF = "account.provider_pause"
     UNREACHABLE = "account.server_unreachable"
@@ -224,7 +226,7 @@ class Charge:
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How much of the account's limits is used, and what the account still has to wait for."""
+    """How much of the account's limits has been used, and what the account still has to wait for."""
 
     hour_started_at: datetime | None = None
     hour_used: int = 0
@@ -234,14 +236,14 @@ class Usage:
     day_errors: int = 0  # attempts that failed, will be retried, or are in doubt
     last_begun_at: datetime | None = None
     gap_roll: float = 0.0  # where the next pause lies between the shortest and the longest
-    warm_day: int = 1  # the current day of the warm-up, counted from 1
+    warm_day: int = 1  # the current day of the warm-up, where 1 is the first
     rest: Rest | None = None
-    charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first, if limits need them
+    charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first; kept only if limits need them
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long mail that only this account may send waits while the account is suspended."""
+    """How long mail waits while the account is suspended, if only this account may send it."""
 
     urgent: datetime
     bulk: datetime
@@ -259,7 +261,7 @@ class Account:
     limits: Limits
     usage: Usage
     transport: TransportSettings | None = None  # None if it has no server and so cannot send
-    status_until: datetime | None = None  # when it becomes active again automatically
+    status_until: datetime | None = None  # when it automatically becomes active again
     provider: str | None = None  # the provider preset that its limits were taken from
     patience: Patience | None = None  # None if it is not suspended
     revision: int = field(default=0, compare=False)  # how many times it has been changed
@@ -303,7 +305,9 @@ class AccountRuntime:
     mailbox: MailboxState | None = None
 
     def is_driven(self, now: datetime | None = None) -> bool:
-        """Return whether an engine drives the account at `now` or, by default, whether one did when this was read."""
+        """Return whether an engine drives the account at `now`. By default, return whether one did when this object was
+        read.
+        """
         moment = now or self.seen_at
         return self.until is not None and moment is not None and self.until > moment
 

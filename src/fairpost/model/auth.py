@@ -32,7 +32,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session. `id` identifies it in lists; it is not a secret and gives no access."""
+    """A session. `id` identifies the session in lists. It is not a secret and gives no access."""
 
     id: str
     person: Person
@@ -47,7 +47,7 @@ class Session:
 Refusal = Literal[
     "wrong",  # the address, the password or the code is wrong; the user is not told which
     "too_many",  # too many attempts or codes; `retry_after_s` says when to try again
-    "expired",  # the link or code has expired, was used, or never existed
+    "expired",  # the link or code has expired, has been used, or never existed
     "bad_password",
     "bad_address",
     "bad_name",
@@ -94,7 +94,9 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """An accepted link. `signed_in` is None after a reset, because a reset link alone is not enough to sign in."""
+    """An accepted link. `signed_in` is None after a password reset, because a reset link alone is not enough to sign
+    in.
+    """
 
     person: Person
     signed_in: SignedIn | None

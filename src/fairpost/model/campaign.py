@@ -16,7 +16,7 @@ class CampaignState(StrEnum):
     SCHEDULED = "scheduled"  # launched, to start later
     RUNNING = "running"  # sending, or waiting for something that ends automatically
     PAUSED = "paused"
-    COMPLETED = "completed"  # there is nothing left to continue
+    COMPLETED = "completed"  # ended, so it cannot be continued
     FAILED = "failed"  # cannot continue without manual action
     CANCELLED = "cancelled"
 
@@ -56,8 +56,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When a workspace sends campaign mail and how much it sends. Local days are in the time zone `timezone`, which the
-    window also uses.
+    """When a workspace sends campaign mail, and how much. Local days are in the time zone `timezone`, which the window
+    also uses.
     """
 
     timezone: str = "UTC"
@@ -79,7 +79,7 @@ class Campaign:
     route: str  # a pool of accounts, or @ followed by one account
     gap: Gap | None
     has_footer: bool  # an unsubscribe line is added if a template has none
-    by_recipients_clock: bool  # the window uses the local time of each prospect that has a time zone
+    by_recipients_clock: bool  # for prospects with a time zone, the window uses their local time
     user: str
     labels: Mapping[str, Any]  # for its e-mails: type, tags, metadata
     header_fields: HeaderFields  # for its e-mails; they take precedence over the template's

@@ -12,7 +12,8 @@ _ROUGHLY_S = {("d", "days"): 86_400, ("h", "hours"): 3_600, ("min", "minutes"): 
 
 
 def read_duration(text: str, *, is_fine: bool = False) -> timedelta | None:
-    """Parse a duration such as `3d`, `1h30m` or `1d 12h`, largest unit first. Return None if it is not a duration.
+    """Parse a duration such as `3d`, `1h30m` or `1d 12h`, largest unit first. Return None if the text is not a
+    duration.
 
     With `is_fine`, `500ms` and `1.5s` are also accepted.
     """
@@ -31,7 +32,7 @@ def write_duration(seconds: int) -> str:
 
 
 def say_duration(seconds: float, *, units: int = 2) -> str:
-    """Format a duration as `1 h 30 min`, using its largest units."""
+    """Format a duration in its largest units, such as `1 h 30 min`."""
     if seconds < 0:
         return f"−{say_duration(-seconds, units=units)}"
     if 0 < seconds < 1:

@@ -25,13 +25,13 @@ class Recipient:
 class Attachment:
     filename: str
     content_type: str
-    inline_id: str | None = None  # the cid: that the HTML refers to, or None for a regular attachment
+    inline_id: str | None = None  # the `cid:` that the HTML refers to, or None for a regular attachment
     data: bytes = field(repr=False)
 
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Content:
-    id: int | None  # None if it belongs to a single e-mail
+    id: int | None  # None if the content belongs to a single e-mail
     subject: str
     text: str | None
     html: str | None
@@ -45,7 +45,7 @@ class Content:
 class Earlier:
     """The previous e-mail in the same conversation, as it was sent."""
 
-    message_id: str  # as the provider wrote it, in angle brackets
+    message_id: str  # as written by the provider, in angle brackets
     thread_id: str | None = None  # if the provider has threads
     references: tuple[str, ...] = ()  # earlier message IDs, oldest first
 
@@ -84,16 +84,16 @@ class Outgoing:
     user: str = ""
     due_at: datetime | None = None
     tier: Tier = Tier.NORMAL  # of its sender
-    is_fair: bool = True  # if False, it was released in chronological order
+    is_fair: bool = True  # False: it was released in chronological order
     stream: str = ""
     sender_name: str | None = None  # shown with the account's address, if there is no `sender`
     gap: Gap | None = None  # the pause before it, in addition to the account's own
-    bulk: Bulk | None = None  # None if it is not a campaign's
+    bulk: Bulk | None = None  # None if it does not belong to a campaign
     signing: tuple[SealedKey, ...] = ()  # the keys of its workspace's domains
     public_id: str | None = None  # None if it predates public IDs and its headers still use its number
     return_token: str = ""  # part of the address that receives reports about it
 
     @property
     def name_in_headers(self) -> str:
-        """The name that identifies copies of this e-mail. It is the same for every attempt."""
+        """The name that identifies copies of this e-mail. The name is the same for every attempt."""
         return self.public_id or f"{self.id:x}"

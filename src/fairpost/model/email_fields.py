@@ -1,6 +1,6 @@
-"""The fields of a submitted e-mail, each described once: type, default and limits.
+"""The fields of a submitted e-mail. The type, default and limits of each field are described once.
 
-The HTTP model, the Python names and conversions, and the table in the docs are derived from it. Only
+The HTTP model, the Python names and conversions, and the table in the docs are derived from these descriptions. Only
 `fairpost.check_email` validates e-mails (sql/accept/check_email.sql); a test compares it with the limits here.
 """
 
@@ -27,12 +27,14 @@ TAG_CHARS_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailField:
-    """A field. `name` is its name in SQL and over HTTP. Character limits apply to one line without control characters."""
+    """A field. `name` is its name in SQL and over HTTP. A field with a character limit is one line without control
+    characters.
+    """
 
     name: str
     type: str = "string"
-    python: str = ""  # if it has a different name there
-    python_type: str = ""  # if it has a different type there
+    python: str = ""  # if the field has a different name there
+    python_type: str = ""  # if the field has a different type there
     default: str = ""
     chars_min: int = 0
     chars_max: int | None = None

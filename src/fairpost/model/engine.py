@@ -1,6 +1,7 @@
 """Values that the database returns to engines and workers.
 
-They cover accounts with work, claims, leases after an outage, and whether the server is the one that engines confirmed.
+They cover accounts with work, claims, leases after an outage, and the check whether the server is the one that the
+engines confirmed.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ class RouteWithWork:
 class Claim:
     verdict: Literal["ok", "stale", "unconfirmed", "inactive", "changed", "paused"]
     ids: tuple[EmailId, ...]
-    again: bool  # other engines held all available work: check again before sleeping
+    again: bool  # other engines held all available work, so check again before sleeping
     next_at: datetime | None
 
 

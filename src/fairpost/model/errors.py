@@ -1,6 +1,6 @@
 """All errors that this package raises on purpose.
 
-Expected outcomes (a refused recipient, a full quota) are values and do not belong here.
+Expected outcomes, such as a refused recipient or a full quota, are values and do not belong here.
 """
 
 from datetime import datetime
@@ -50,7 +50,7 @@ class ServerStopped(EmbeddedServerError):
 class InvalidEmail(FairpostError):
     """An e-mail was refused, and nothing was written. `field` names the invalid field.
 
-    `until` is set if a quota was exceeded: from then on, the e-mail can be accepted.
+    If a quota was exceeded, `until` is the time from which the e-mail can be accepted.
     """
 
     def __init__(self, field: str, message: str, until: datetime | None = None) -> None:

@@ -1,6 +1,6 @@
 """Events for programs: what happened to e-mails, accounts, campaigns, senders and domains.
 
-Their names are stable. The log for people is separate: see reasons/events.py.
+Their names are stable. The log for people is separate (see reasons/events.py).
 """
 
 from collections.abc import Iterator, Mapping

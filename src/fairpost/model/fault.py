@@ -19,7 +19,7 @@ class Bounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusals:
-    """Consecutive refusals since `since`. `reply` is the last reply."""
+    """The consecutive refusals since `since`. `reply` is the last reply."""
 
     refused: int
     since: datetime | None
@@ -34,9 +34,9 @@ class Suspect:
     """A sender with bounces or refusals that is not blocked.
 
     `sent` and `bounced` count e-mails on the account's current day. `refused` counts refusals since one of the sender's
-    e-mails was last accepted, and `streak` counts them since any sender's e-mail was. `is_unbroken` means that no
-    e-mail was accepted since the first of `refused`. `since` is when the sender started using this account, and
-    `accepted` is how many of its e-mails were accepted there.
+    own e-mails was last accepted. `streak` counts refusals since any sender's e-mail was last accepted. `is_unbroken`
+    means that no e-mail has been accepted since the first refusal in `refused`. `since` is when the sender started
+    using this account, and `accepted` is how many of the sender's e-mails were accepted there.
     """
 
     workspace: str
@@ -62,7 +62,7 @@ class Sample:
     suspects: Sequence[Suspect]
     others_sent: int = 0
     is_shared: bool = False
-    blocks: int = 0  # current number of blocks
+    blocks: int = 0  # the current number of blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Typed IDs, so an account ID cannot be used as an e-mail ID."""
+"""Typed IDs, so that an account ID cannot be used as an e-mail ID."""
 
 from typing import NewType
 

@@ -1,6 +1,6 @@
-"""The description of a limit in one place: unit, range, default and help. Options, requests, forms, preset checks, a
-region's share of a limit, and the tables in the docs are derived from it. An account's limits are in
-`model/account.py`.
+"""The description of a limit in one place, with its unit, range, default and help. Options, requests, forms, preset
+checks, a region's share of a limit, and the tables in the docs are derived from this description. An account's limits
+are in `model/account.py`.
 """
 
 import json
@@ -23,7 +23,7 @@ class Plan(Protocol):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Parse the user's notation. Raises ValueError."""
+        """Parse text in the user's notation. Raises ValueError."""
 
     def problem(self) -> str | None:
         """Return why the parts contradict each other, or None."""
@@ -58,7 +58,7 @@ class Limit:
     help: str
     short: str = ""  # the text in a list of limits ("{} a day"); if empty, the limit is not listed
     option: str = ""  # the option, if it differs from the name
-    choices: Mapping[str, str] = field(default_factory=dict)  # for an enumeration, the meaning of each value
+    choices: Mapping[str, str] = field(default_factory=dict)  # the meaning of each value of an enumeration
     parts: tuple["Limit", ...] = ()  # for a plan
     share: Share = Share.WHOLE
     is_asked_first: bool = False  # shown first on the page for adding an account

@@ -1,6 +1,5 @@
-"""Replace internal IDs in stored texts with the public IDs shown to a workspace.
-
-The texts are events, subjects and details of log and audit entries, and keys of campaign e-mails.
+"""Replace internal IDs in stored data with the public IDs shown to a workspace. The data are events, the subjects and
+details of log and audit entries, and the keys of campaign e-mails.
 """
 
 import re
@@ -69,7 +68,9 @@ _OF_OTHERS = ("account", "why", "server", "by")
 
 
 def as_known(event: Event) -> Event:
-    """Return the event with the workspace's own names for accounts and pools. Other workspaces' accounts and pools are not named."""
+    """Return the event with the workspace's own names for accounts and pools. The names of other workspaces' accounts
+    and pools are removed.
+    """
     own = f"{event.workspace}/"
     params = dict(event.params)
     if isinstance(account := params.get("account"), str):

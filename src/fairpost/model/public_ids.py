@@ -14,9 +14,7 @@ from hmac import compare_digest
 from fairpost.model.ids import EmailId
 
 ROUNDS = 8
-REMEMBERED = (
-    10_000  # IDs to cache, because pages show the newest ones repeatedly and converting an ID takes eight hashes
-)
+REMEMBERED = 10_000  # IDs to cache; pages show the newest ones repeatedly, and converting an ID takes eight hashes
 SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which look like other characters
 CHARS = 13
 ID_MAX = 2**63 - 1  # a bigint
@@ -30,8 +28,8 @@ _SHIFTS = range(50, -1, -10)
 
 
 class Kind(StrEnum):
-    """The kind of object that an ID identifies, and the ID's prefix. For each kind, the same number has an unrelated
-    public ID.
+    """The kind of object that an ID identifies, and the ID's prefix. The public IDs of the same number are unrelated
+    for different kinds.
     """
 
     EMAIL = "em"
@@ -112,7 +110,7 @@ class PublicIds:
     def return_token(self, email_id: EmailId) -> str:
         """Return the token in the address that receives reports about an e-mail.
 
-        The token is sealed: it cannot be derived from the Message-ID alone.
+        The token is sealed, so it cannot be derived from the Message-ID alone.
         """
         return self.sealed(self.email(email_id))
 
@@ -147,7 +145,7 @@ class PublicIds:
 
     @cached_property
     def _permutations(self) -> dict[Kind, Permutation]:
-        """One permutation per kind, each with its own key. E-mails use the database's own key, as in SQL."""
+        """A permutation for each kind, with its own key. E-mails use the database's own key, as in SQL."""
         keys = {kind: sha256(self.key + kind.encode()).digest() for kind in Kind} | {Kind.EMAIL: self.key}
         return {kind: Permutation(key) for kind, key in keys.items()}
 

@@ -1,7 +1,8 @@
 """Frozen dataclasses for values that the engine creates several times per e-mail.
 
-A frozen dataclass assigns each field through a slow method. Values marked with `quick` are frozen only for the type
-checker and take about a third as long to create. For these values, `changed` does what `dataclasses.replace` does.
+An ordinary frozen dataclass assigns each field through a slow method. Dataclasses marked with `quick` are frozen only
+for the type checker, and creating one takes about a third as long. For these values, `changed` does what
+`dataclasses.replace` does.
 """
 
 from typing import TYPE_CHECKING

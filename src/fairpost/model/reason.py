@@ -1,6 +1,5 @@
-"""Why something is in a state or was refused: a stable code with parameters.
-
-Reasons are stored, returned and logged as codes. Front ends render the sentences: see reasons/catalogue.py.
+"""Why something is in a state or was refused, as a stable code with parameters. Reasons are stored, returned and logged
+as codes. Front ends render them as sentences (see reasons/catalogue.py).
 """
 
 import json

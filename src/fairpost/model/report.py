@@ -1,6 +1,5 @@
-"""A transport's report on one send:
-
-how far it got, and the replies. A report contains only facts; policy judges them.
+"""A transport's report on one send: how far the send got, and the replies. A report contains only facts. policy/ judges
+them.
 """
 
 from collections.abc import Mapping
@@ -15,10 +14,10 @@ from fairpost.model.quick import quick
 
 class Reached(StrEnum):
     UNTOUCHED = "untouched"  # no part of this e-mail was sent: no connection, or no permission to send
-    BEFORE_DOT = "before_dot"  # interrupted before the message was complete: the server cannot have accepted it
+    BEFORE_DOT = "before_dot"  # interrupted before the message was complete, so the server cannot have accepted it
     AFTER_DOT = "after_dot"  # the message was complete, but no reply arrived, so the outcome is unknown
     REPLIED = "replied"
-    UNSENDABLE = "unsendable"  # nothing was sent: this server cannot accept such messages, and a retry will not help
+    UNSENDABLE = "unsendable"  # nothing was sent; this server cannot accept such messages, so a retry will not help
 
 
 class Step(StrEnum):
@@ -54,7 +53,7 @@ class Reply(NamedTuple):
 
 @quick(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report. `recipients` maps each recipient to its own reply; `reply` is the one that ended the transaction."""
+    """A report. `recipients` maps each recipient to its own reply. `reply` is the reply that ended the transaction."""
 
     reached: Reached
     channel: Channel = Channel.SMTP
@@ -67,5 +66,5 @@ class Report:
     response_ms: int | None = None
     retry_at: datetime | None = None  # the server asked not to be contacted before this time
     is_barred: bool = False  # the operator forbids this destination
-    locked_key: LockedKey | None = None  # nothing was sent: this key must sign the e-mail, but cannot be unsealed
+    locked_key: LockedKey | None = None  # nothing was sent; this key must sign the e-mail, but cannot be unsealed
     is_silent: bool = False  # the attempt ended because no answer arrived in time

@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMonth:
-    """A month of history past its retention period. `kept` says why it cannot be dropped yet."""
+    """A month of history past its retention period. `kept` says why the month cannot be dropped yet."""
 
     month: datetime
     partitions: tuple[str, ...]
@@ -24,7 +24,7 @@ class DroppedMonth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """How much of a person's data was erased or, in a dry run, would be erased."""
+    """How much of a person's data was erased or, in a dry run, would have been erased."""
 
     address_hash: str
     prospects: int
@@ -34,4 +34,4 @@ class Erasure:
     emails: int  # in history
     events: int
     inbox_mails: int
-    in_hand: tuple[int, ...]  # being sent or in doubt, so left unchanged
+    in_hand: tuple[int, ...]  # e-mails being sent or in doubt, which are left unchanged

@@ -1,8 +1,8 @@
 """Addresses that receive mail about one e-mail, such as reports. `public_ids` defines the token that identifies the
 e-mail.
 
-Reports and unsubscribe requests are sent to bounces+TOKEN@DOMAIN. Without a bounce domain, they go to the
-account's own mailbox if it is read, with the token in the subject.
+Reports and unsubscribe requests are sent to bounces+TOKEN@DOMAIN. Without a bounce domain, both go to the account's own
+mailbox. If that mailbox is read, unsubscribe requests have the token in the subject.
 """
 
 import re
@@ -32,6 +32,6 @@ def unsubscribe_mailto(token: str, *, bounce_domain: str | None, mailbox: str | 
 
 
 def token_of_request(subject: str) -> str | None:
-    """Return the token in the subject of an unsubscribe request, "" if it has none, or None for other mail."""
+    """Return the token in the subject of an unsubscribe request, "" if the subject has none, or None for other mail."""
     found = _SUBJECT.fullmatch(subject.strip())
     return None if found is None else found[1] or ""

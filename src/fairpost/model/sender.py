@@ -33,8 +33,8 @@ RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of ma
 
 
 def normalize_user(name: str) -> str:
-    """Normalize a user's name. The result always matches the database's own for ASCII names and almost always for
-    others (sql/base/users.sql is authoritative).
+    """Normalize a user's name. For ASCII names, the result always matches the database's own. For other names, it
+    almost always does; sql/base/users.sql is authoritative.
     """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 
@@ -95,11 +95,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A sender.
-
-    The sender's age counts from `since`. If `since` is None, the sender does not count as young. `throttle` was set
-    automatically or manually and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is
-    lifted manually: the scorer does not throttle the sender again before this time.
+    """A sender. Its age is counted from `since`. If `since` is None, the sender does not count as young. `throttle` was
+    set automatically or manually and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle
+    is lifted manually. The scorer does not throttle the sender again before that time.
     """
 
     id: SenderId
@@ -115,19 +113,19 @@ class Sender:
     confidence: float = 0.0
     reasons: tuple[Reason, ...] = field(default=())
     scored_at: datetime | None = None
-    daily_max: int | None = None  # limit on the e-mails that this user submits by any route
+    daily_max: int | None = None  # limit on the e-mails that this user submits, by whatever route
     waiting_max: int | None = None
     revision: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """How an installation shares its capacity. Weights and shares are ordered: throttled, low, normal, high."""
+    """How an installation shares its capacity. Weights and shares are in the order throttled, low, normal, high."""
 
-    share: int = 100  # percentage of workspaces in the fair queue; the others' mail is released in order of time
+    share: int = 100  # percentage of workspaces in the fair queue; other mail is released in chronological order
     has_lanes: bool = False
     weights: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0)
     shares: tuple[int, ...] = (5, 15, 40, 40)
     is_scoring: bool = True
     queue_max: int = 1_000_000
-    plans: str = ""  # which plans are paid and which are free; when this changes, all senders with a plan are checked
+    plans: str = ""  # which plans are paid and which are free; if this changes, all senders with a plan are checked

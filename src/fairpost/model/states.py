@@ -1,6 +1,6 @@
 """An e-mail's states and every allowed transition between them. The database stores `waiting` for both scheduled and
-ready, which differ only in their due time. The schema's enum and CHECK constraints mirror these states; a test compares
-them.
+ready, which differ only in their due time. The schema's enum and CHECK constraints mirror these states and transitions;
+a test compares them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -98,7 +98,7 @@ class SequenceWord(StrEnum):
 
 def sequence_word(state: State, attempts: int) -> SequenceWord:
     """Return the state of an e-mail for which this many attempts have started. An e-mail that is waiting after an
-    attempt is waiting for a retry.
+    attempt is waiting to be retried.
     """
     match state:
         case State.SCHEDULED | State.READY | State.CLAIMED:

@@ -1,7 +1,6 @@
-"""A step of an account: settling its last e-mail, beginning the next, or both in one commit.
-
-A request and its answer are values, so one call can execute either a single account's step or the steps of many.
-`number` is the step after the last acknowledged one; repeated and late steps change nothing.
+"""A step of an account: settling its last e-mail, beginning the next one, or both in one commit. Requests and answers
+are values, so one call can execute either a single account's step or the steps of many accounts. `number` is one more
+than that of the last acknowledged step. Repeated and late steps change nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,8 +52,8 @@ class Settles:
 class Begins:
     """The start of an attempt to send an e-mail.
 
-    `usage` shows how much of the account's limits is used after the start. `evidence` identifies the e-mail in case
-    Fairpost has to ask the provider about it later.
+    `usage` shows how much of the account's limits has been used once the attempt has started. `evidence` identifies the
+    e-mail in case Fairpost has to ask the provider about it later.
     """
 
     email_id: EmailId
@@ -103,5 +102,5 @@ class StepAnswer:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the step was committed, which uses up its number."""
+        """Whether the step was committed. If so, its number is used up."""
         return self.settled == "settled" or self.is_begun

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-EVERYBODY = "*"  # the workspace value of entries that apply to all workspaces
+EVERYBODY = "*"  # `workspace` in entries that apply to all workspaces
 
 
 class SuppressionKind(StrEnum):
-    """The kinds of suppression, from weakest to strongest. If two apply to an address, the stronger kind is kept."""
+    """The kinds of suppression, from weakest to strongest. If two kinds apply to an address, the stronger one is
+    kept.
+    """
 
     SOFT_BOUNCES = "soft_bounces"
     HARD_BOUNCE = "hard_bounce"
@@ -18,7 +20,7 @@ class SuppressionKind(StrEnum):
 
 
 class Stops(StrEnum):
-    """Which mail an entry stops: `unsubscribe` stops bulk mail; all other kinds stop all mail."""
+    """Which mail an entry stops. The kind `unsubscribe` stops bulk mail; all other kinds stop all mail."""
 
     ALL = "all"
     BULK = "bulk"
@@ -46,7 +48,7 @@ class SoftBounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line in a list to import, with the address as written. If it contains no time, the current time is used.
+    """A line in a list to import, with the address as written. If the line contains no time, the current time is used.
 
     With `also_urgent`, an unsubscribe also stops urgent mail.
     """

@@ -23,7 +23,7 @@ class Security(StrEnum):
     """How a connection is encrypted."""
 
     IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
-    STARTTLS = "starttls"  # with STARTTLS or not at all
+    STARTTLS = "starttls"  # with STARTTLS, or the connection is not used
     OFFERED = "offered"  # with STARTTLS if the server offers it
     NONE = "none"
 
@@ -45,7 +45,7 @@ class MailboxLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """The settings of one account. Each kind of transport has a subclass."""
+    """The settings of one account. Each kind of transport has its own subclass."""
 
     kind: ClassVar[str]
     secret: str | None = field(default=None, repr=False)  # sealed
@@ -68,7 +68,9 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransport:
-    """Settings that this program cannot read. This affects only one account: the others must still be listed."""
+    """Settings that this program cannot read. Only the account that they belong to is affected. The others must still
+    be listed.
+    """
 
     kind: str
 
@@ -80,7 +82,7 @@ TransportSettings = ServerSettings | UnknownTransport
 class SealedSecret:
     """The secret of an account or a DKIM key.
 
-    `owner` is the object that it is bound to, and `name` is shown to users.
+    `owner` is the object that the secret is bound to, and `name` is shown to users.
     """
 
     owner: str

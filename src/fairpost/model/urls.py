@@ -5,8 +5,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 
 def without_password(url: str) -> str:
-    """Return the URL in a form suitable for messages, which may stay in a log for years. When in doubt, it hides more
-    than necessary."""
+    """Return the URL in a form suitable for messages, which may stay in a log for years. When in doubt, this function
+    hides more than necessary.
+    """
     url = re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url)
     return re.sub(r"(password\s*=\s*)('(\\.|[^'])*'|[^&\s]*)", r"\1***", url)
 

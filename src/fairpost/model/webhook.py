@@ -17,7 +17,7 @@ class WebhookState(StrEnum):
     ACTIVE = "active"
     FAILING = "failing"  # nothing could be delivered for a while; deliveries are still retried
     PAUSED = "paused"
-    DISABLED = "disabled"  # after a day of failures, or at the endpoint's request
+    DISABLED = "disabled"  # switched off after a day of failures, or at the endpoint's request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class Due:
 
     @property
     def lane(self) -> str:
-        """The lane: events about the same e-mail or other object are delivered in order."""
+        """The event's lane. Events about the same e-mail or other object are delivered in order."""
         return lane_of(self.event)
 
 

@@ -1,6 +1,6 @@
 """A workspace's sending window, in its time zone, and its daily quota.
 
-These are only settings: policy/windows applies the window to a time, and policy/quotas applies the quota to a day.
+These are only settings. policy/windows applies the window to a time, and policy/quotas applies the quota to a day.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from datetime import date, time
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingWindow:
     """A window from `start` until just before `end`, in local time, on its days unless they are holidays. If `end` is
-    before `start`, it is on the next day: the night from Friday 22:00 to 06:00 belongs to Friday, so only Friday
-    determines whether it is open. If `start` and `end` are equal, the window is the whole day, from midnight to
-    midnight.
+    before `start`, the window ends on the next day. For example, the night from Friday 22:00 to 06:00 belongs to
+    Friday, so only Friday determines whether it is open. If `start` and `end` are equal, the window is the whole day,
+    from midnight to midnight.
     """
 
     timezone: str  # such as Europe/Berlin
@@ -30,7 +30,9 @@ RAMP_UP_DAYS = 10  # default length of a ramp-up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The maximum number of e-mails sent per local day and how it grows at first: evenly, or by the listed shares."""
+    """The maximum number of e-mails sent per local day, and how that number grows at first: evenly, or by the listed
+    shares.
+    """
 
     daily_max: int | None = None  # None: no quota
     ramp_up_days: int = 0  # on the n-th of these days, the limit is n/days of the quota

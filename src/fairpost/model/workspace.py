@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-SERVICE_WORKSPACE = "fairpost"  # workspace of the service's own e-mails
+SERVICE_WORKSPACE = "fairpost"  # the workspace of the service's own e-mails
 
 
 class Scope(StrEnum):
@@ -15,13 +15,13 @@ class Scope(StrEnum):
     MANAGE = "manage"
 
 
-PROVEN = "proven"  # in a loan: any address that the workspace has proven that it owns
+PROVEN = "proven"  # in a loan: any address that the workspace has proven to own
 ACCOUNT = "account"  # in a loan: mail without a From is sent from the account's own address
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """One of the operator's pools that a workspace may send through.
+    """One of the operator's pools through which a workspace may send.
 
     `senders` lists the allowed From addresses: addresses, domains, PROVEN or ACCOUNT.
     """
@@ -36,9 +36,9 @@ class Loan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     name: str
-    pools: tuple[str, ...]  # the operator's pools that it may send through
+    pools: tuple[str, ...]  # the operator's pools that the workspace may send through
     loans: tuple[Loan, ...]  # the same pools with the allowed From addresses
-    per_minute: int  # requests from all of its keys combined
+    per_minute: int  # requests with all of its keys combined
     created_at: datetime
     suspended_at: datetime | None
     reason: str | None
@@ -46,13 +46,15 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSettings:
-    """Settings that a workspace chooses itself: its appearance on pages that recipients see, and its rules for launching campaigns."""
+    """Settings that a workspace chooses itself, which cover its appearance on pages that recipients see and its rules
+    for launching campaigns.
+    """
 
-    title: str | None = None  # None: its name
+    title: str | None = None  # None: the workspace's name
     accent: str | None = None  # a colour like #1d5fd1
     logo_url: str | None = None
     refuses_bad_domains: bool = (
-        False  # refuse launches from a domain that failed a check, instead of warning about them
+        False  # whether launches from a domain that failed a check are refused, not merely warned about
     )
 
 

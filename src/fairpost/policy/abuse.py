@@ -1,6 +1,6 @@
-"""Detect abuse: compute a sender's score over the last 24 hours and decide its consequences.
+"""Detect abuse. Compute a sender's score for the last 24 hours and decide the consequences.
 
-Counters are passed in. Nothing is looked up or applied here; weights and tiers are in `tiers`.
+Counters are passed in. This module looks up nothing and applies nothing. Weights and tiers are in `tiers`.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ SAMPLE_HALF = 20  # the number of e-mails at which the confidence is one half
 def is_young(created_at: datetime | None, *, now: datetime) -> bool:
     """Return whether a sender is young.
 
-    A sender whose age is unknown is not, because the rule applies only to senders known to be new.
+    A sender of unknown age is not considered young, because the rule applies only to senders known to be new.
     """
     return created_at is not None and now - created_at < YOUNG_FOR
 
@@ -75,7 +75,7 @@ class Score:
 
 
 class Scorer(Protocol):
-    """Computes a score from the counters. It must return at once. You can replace this scorer with your own."""
+    """Computes a score from the counters and must return at once. You can replace it with a scorer of your own."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score: ...
 
@@ -120,14 +120,14 @@ def broken_rules(day: Day) -> tuple[Rule, ...]:
 def is_worth_scoring(before: Day, after: Day) -> bool:
     """Return whether the score may have changed since `before`, the counters at the time of the last score.
 
-    This costs a few multiplications, so it can run with every batch of outcomes: a burst is noticed as soon as an
-    e-mail breaks a rule, and a sender that breaks no rule is rarely scored.
+    The check costs only a few multiplications, so it can run with every batch of outcomes. A burst is noticed as soon
+    as an e-mail breaks a rule, and a sender that breaks no rule is rarely scored.
     """
     return broken_rules(before) != broken_rules(after)
 
 
 def confidence(sample: int) -> float:
-    """Return n / (n + 20) for n e-mails: 0 for none, one half for 20, five sixths for 100, almost 1 for 1,000."""
+    """Return n / (n + 20) for n e-mails: 0 for none, one half for 20, five sixths for 100, and almost 1 for 1,000."""
     return sample / (sample + SAMPLE_HALF)
 
 

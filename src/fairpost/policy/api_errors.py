@@ -25,7 +25,7 @@ class ApiError(NamedTuple):
 def read_error(body: str, *, status: int = NO_CODE) -> ApiError | None:
     """Parse an error body.
 
-    Return None if the body is not an error. `status` is the HTTP status, if known separately.
+    Return None if the body is not an error. `status` is the HTTP status, if it is known separately.
     """
     if not body.lstrip().startswith("{"):
         return None

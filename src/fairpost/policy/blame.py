@@ -1,8 +1,8 @@
 """Decide whether a sender or the account is to blame for bounces and refusals.
 
 Here, a sender is a workspace. If an account has only one sender, the account is stopped. If several senders share an
-account, the senders to blame are blocked on it, and only the remaining bounces and refusals can stop the account. The
-block takes effect before the provider stops the account and does not affect other senders.
+account, the senders to blame are blocked from using it, and only the remaining bounces and refusals can stop the
+account. The block takes effect before the provider stops the account and does not affect other senders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ BOUNCES_MIN = 2  # a single bounce is not held against a sender
 REFUSALS_MAX = 5  # continuing after this many in a row would make a whole campaign fail
 ESTABLISHED_AGE = timedelta(days=7)
 ESTABLISHED_SENT = 100
-BLOCKS_MAX = 100  # per account; the SQL uses the same number
+BLOCKS_MAX = 100  # per account; SQL uses the same number
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _for_refusals(sample: Sample, now: datetime) -> Blame:
 
 
 def _stop(fault: Fault) -> Stop:
-    """Return how to stop the account: too many bounces pause it, while refusals suspend it until it is resumed
+    """Return how to stop the account. Too many bounces pause it, whereas refusals suspend it until it is resumed
     manually.
     """
     return Stop(AccountStatus.PAUSED if isinstance(fault, Bounces) else AccountStatus.SUSPENDED, fault)

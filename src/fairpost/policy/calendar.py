@@ -1,4 +1,4 @@
-"""A schedule computed for the coming weeks: open times and the quota for each local day."""
+"""A schedule, computed for the coming weeks: the open times and the quota of each local day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from fairpost.policy.quotas import allowed_on, day_number, problem_of_quota
 from fairpost.policy.windows import Span
 
 HORIZON = timedelta(days=60)  # how far ahead a calendar reaches
-RENEWED_BEFORE = timedelta(days=30)  # the calendar is recomputed when less than this is left
+RENEWED_BEFORE = timedelta(days=30)  # the calendar is recomputed when less than this remains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from fairpost.policy.conditions import PAUSED, Condition, Tone, is_broken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate that holds back these e-mails until `until` because the window is closed or the quota is used up."""
+    """A gate that holds these e-mails back until `until`, because the window is closed or the quota is used up."""
 
     until: datetime
     why: Reason
@@ -24,13 +24,13 @@ class Gate:
 class CampaignFacts:
     """The facts about a campaign.
 
-    `held` is what stops the campaign from outside: a global pause, a hold, a throttle, or a block. `routes` are the
-    conditions of the routes that its mail uses.
+    `held` is an external obstacle that stops the campaign: a global pause, a hold, a throttle, or a block. `routes` are
+    the conditions of the routes that its mail uses.
     """
 
     campaign: Campaign
     members: int | None = None  # None: not counted
-    planned: int = 0  # prospects that already have their e-mails
+    planned: int = 0  # prospects whose e-mails have already been created
     ready: int = 0
     in_hand: int = 0
     in_doubt: int = 0
@@ -62,7 +62,7 @@ def of_campaign(at: CampaignFacts) -> Condition:
 
 
 def _unless_broken(at: CampaignFacts, held: Condition) -> Condition:
-    """Return what is holding back the mail, or the route's condition if the route could not send the mail either."""
+    """Return what is holding the mail back, or the route's condition if the route could not send the mail anyway."""
     has_mail = at.ready or at.in_hand or at.next_due_at is not None
     return at.routes[0] if has_mail and is_broken(at.routes) else held
 

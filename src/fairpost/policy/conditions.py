@@ -1,14 +1,13 @@
 """Determine the current conditions from the facts, as codes.
 
-Status, pages, campaigns, doctor, API and metrics use these conditions.
-
-An account has exactly one condition. A route takes on the condition of its deciding account. The order matters.
+The status, pages, campaigns, doctor, API and metrics all use these conditions. An account has exactly one condition. A
+route takes on the condition of its deciding account. The order matters.
 
 Conditions that only manual action can end come first: suspended, without a server, paused manually. Faults come second:
 the last attempts failed, whether or not a limit applies as well. A fault takes precedence over a pause that ends later.
 Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with sending
 itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail is stuck on the wire. Normal
-activity comes last: sending, which requires a current or recent send, or nothing to do.
+activity comes last: the account is sending (now or until recently), or it has nothing to do.
 
 A waiting e-mail has exactly one cause. If the e-mail is held and its route is broken, the route is reported, because
 the e-mail could not be sent even after its release.
@@ -29,7 +28,7 @@ from fairpost.policy.limits import NotBefore
 from fairpost.policy.verdicts import key_locked
 
 PACE_WORTH_TELLING = timedelta(minutes=1)  # shorter pauses are normal while an account is working
-SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for this long is considered hung
+SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for this long is considered stuck
 SENDING_FOR = timedelta(seconds=5)  # after a send and the pause that follows it
 
 
@@ -53,8 +52,8 @@ class Tone(StrEnum):
 class Condition:
     """A condition.
 
-    `waiting` is the number of e-mails that it affects. `accounts` is the number of accounts on the route; the condition
-    is the deciding account's.
+    `waiting` is the number of e-mails that it affects. `accounts` is the number of accounts on the route. The condition
+    itself is that of the deciding account.
     """
 
     reason: Reason
@@ -95,7 +94,7 @@ _TOO_SHORT_TO_TELL = ("account.delay", "account.api_quota")
 
 
 def why_stopped(runtime: AccountRuntime, now: datetime) -> Reason | None:
-    """Return why the account is stopped for longer than its normal pauses between e-mails, or None if it may send."""
+    """Return what stops the account for longer than its normal pauses between e-mails, or None if it may send."""
     found = _ended_by_a_person(runtime, now) or _at_fault(runtime, now, is_tried=True) or _ends_by_itself(runtime, now)
     return found.reason if found is not None and found.code not in _TOO_SHORT_TO_TELL else None
 
@@ -113,9 +112,8 @@ def of_route(route: Route, facts: Facts) -> Condition:
 
 
 def is_broken(routes: Sequence[Condition]) -> bool:
-    """Return whether nothing could be sent on these routes even if there were no other obstacles.
-
-    A missing engine alone does not count as broken.
+    """Return whether these routes could send nothing even if there were no other obstacles. A route is not broken
+    merely because no engine is running.
     """
     return bool(routes) and all(each.tone is Tone.FAULT and each.code != "engine.none" for each in routes)
 
@@ -126,8 +124,8 @@ _RANKS = {Tone.WORKING: 0, Tone.IDLE: 1, Tone.WAITING: 2, Tone.FAULT: 2, Tone.ST
 def _decides(condition: Condition) -> tuple[int, float, bool]:
     """Return a sort key for the account that decides.
 
-    A working account decides. Otherwise, the account that can resume sending soonest decides; a fault takes precedence
-    over a pause that ends later.
+    If an account is working, it decides. Otherwise, the account that can resume sending soonest decides. A fault takes
+    precedence over a pause that ends later.
     """
     never = condition.until is None and condition.tone is not Tone.WORKING
     rank = 3 if never and condition.tone is Tone.FAULT else _RANKS[condition.tone]
@@ -219,10 +217,7 @@ def _condition(
 
 
 def diagnose(facts: Facts) -> list[Condition]:
-    """Return everything that keeps mail from being sent now, worst first.
-
-    The result is empty if nothing keeps mail from being sent.
-    """
+    """Return everything that keeps mail from being sent now, worst first. If nothing does, the result is empty."""
     found = [
         *([of_pause(facts.pause)] if facts.pause else []),
         *_of_routes(facts),
@@ -272,8 +267,8 @@ _OF_CAMPAIGNS = {"paused": Tone.STOPPED, "failed": Tone.FAULT, "cancelled": Tone
 
 
 def _of_its_campaign(hold: Hold) -> Condition | None:
-    """Report a hold on a campaign's stream as a hold on the campaign: releasing the stream would let a paused campaign
-    send.
+    """Report a hold on a campaign's stream as a hold on the campaign, because releasing the stream would let a paused
+    campaign send.
     """
     about: dict[str, Value] = {"name": hold.campaign, "workspace": hold.workspace, "until": hold.until}
     if hold.kind == "closed":

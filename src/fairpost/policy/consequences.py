@@ -35,7 +35,7 @@ class Refund:
 
 @dataclass(frozen=True, slots=True)
 class ClearDoubt:
-    """Resolve the doubt by asking the provider later, or according to the e-mail's own policy."""
+    """Resolve the doubt, either by asking the provider later or according to the e-mail's own policy."""
 
 
 @quick(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
-"""Judge what receivers can see about a domain in From: SPF, DKIM, DMARC, MX, and its servers' names and TLS. No I/O.
+"""Judge what receivers can see about the domain in From: SPF, DKIM, DMARC, MX, and the names and TLS of its servers. No
+I/O.
 
-SPF passes or fails for the host that connects to the receiver, and a server that accepts our mail may relay it from
+SPF is evaluated for the host that connects to the receiver, and a server that accepts our mail may relay it from
 another address. Therefore, a server counts as included if SPF passes for its own addresses, or if the record includes a
 name of the same organization.
 """
@@ -18,7 +19,7 @@ from fairpost.policy.dkim_records import Published, read_tags
 from fairpost.policy.spf import LOOKUPS_MAX, Evaluated, Problem, Result
 
 SHOWN_CHARS_MAX = 200
-STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes for it, it passes for every address
+STRANGER = "240.0.0.1"  # a reserved address that sends no mail, so if SPF passes for it, SPF passes for every address
 
 
 class Grade(StrEnum):
@@ -69,7 +70,7 @@ class SendingHost:
     """A server that sends the domain's mail.
 
     `signs` means that the server adds DKIM signatures itself. `is_own` means that the server does not belong to a known
-    provider. For such a server, `names` lists the names of its public addresses. If `tls` is None, TLS was not checked.
+    provider. In that case, `names` lists the names of its public addresses. If `tls` is None, TLS was not checked.
     `envelope` is the domain of the envelope sender, if that differs from the domain in From.
     """
 
@@ -83,7 +84,9 @@ class SendingHost:
 
     @property
     def is_private(self) -> bool:
-        """Whether all its addresses are private. If so, receivers see another address, which is not known here."""
+        """Whether all its addresses are private. If they are, receivers see another address, which is not known
+        here.
+        """
         return bool(self.addresses) and not any(is_public(address) for address in self.addresses)
 
 
@@ -127,7 +130,7 @@ def worst(findings: Sequence[Finding]) -> Grade:
 
 
 def _spf(spf: Spf, sender: str, hosts: Sequence[SendingHost]) -> Finding:
-    """Judge the record against the servers whose envelope senders are in its domain. `sender` is the domain in From."""
+    """Judge the record for the servers whose envelope senders are in its domain. `sender` is the domain in From."""
     domain, stranger = spf.domain, spf.stranger
     sending = [host for host in hosts if (host.envelope or sender) == domain]
     known = [host for host in sending if not host.is_private]
@@ -355,7 +358,7 @@ def _mx(domain: str, looked: Looked) -> Finding:
 def _ptr(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
     """Judge the PTR records of sending servers that have public addresses and do not belong to a known provider.
 
-    A finding is only a warning, because servers may send from addresses other than those they listen on.
+    A finding is only a warning, because servers may send from addresses other than those on which they listen.
     """
     named = [each for host in hosts for each in host.names]
     if not named:
@@ -393,7 +396,7 @@ _TLS = {
 
 
 def _tls(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
-    """Report the worst TLS result among the servers that were checked."""
+    """Report the worst TLS result of all servers that were checked."""
     for tls, (code, grade) in _TLS.items():
         found = dict.fromkeys(host.name for host in hosts if host.tls is tls)
         if found:

@@ -31,9 +31,8 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The e-mails that are waiting for one pool, or for one account (`@name`).
-
-    `due` means that some of them may be sent now.
+    """The e-mails that are waiting for a pool or for an account (`@name`). `due` means that some of them may be sent
+    now.
     """
 
     route: str
@@ -97,8 +96,8 @@ class Pause:
 class Facts:
     """The facts about everything or about one `workspace`.
 
-    `engines` lists the live engines. `shut` lists the accounts that cannot send any of the due e-mails because of
-    blocks. `locked_keys` lists the DKIM keys that an engine could not unseal; mail that needs them is waiting.
+    `engines` lists the live engines. `shut` lists the accounts that are blocked from sending any of the due e-mails.
+    `locked_keys` lists the DKIM keys that an engine could not unseal; mail that needs them is waiting.
     """
 
     now: datetime

@@ -1,7 +1,7 @@
 """The fair claim in plain Python: start-time fair queueing over a tree, one e-mail at a time.
 
-This is the simplest form of the algorithm that the SQL runs in batches and under locks. Tests compare the SQL with
-it; the forecast and the simulation use it without a database.
+This is the simplest form of the algorithm, which the SQL runs in batches and under locks. Tests compare the SQL with
+this form; the forecast and the simulation use it without a database.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class FairTree(Generic[T]):
         self.root: Node[T] = Node()
 
     def put(self, path: tuple[str, ...], item: T) -> None:
-        """Add an e-mail. A sender that becomes active again joins at the current virtual time, without credit for
-        idling.
+        """Add an e-mail. A sender that becomes active again joins at the current virtual time and gets no credit for
+        having been idle.
         """
         node, way = self.root, []
         for key in path:
@@ -47,8 +47,8 @@ class FairTree(Generic[T]):
         node.waiting.append(item)
 
     def take(self) -> T | None:
-        """Return the next e-mail. At each level, it comes from the child that has received the least service for its
-        weight.
+        """Return the next e-mail. At each level, the child that has received the least service for its weight is
+        chosen.
         """
         node, way = self.root, []
         while not node.waiting:

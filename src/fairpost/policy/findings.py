@@ -1,4 +1,4 @@
-"""Facts for the check-up: machine, server, schema and engines. checkup.py judges them."""
+"""Facts for the check-up about the machine, server, schema and engines. checkup.py judges them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdback:
-    """Something that keeps vacuum from cleaning up or the log from being removed. `age_s` is None if unknown."""
+    """Something that keeps vacuum from cleaning up, or old log files from being removed. `age_s` is None if unknown."""
 
     what: str
     then: str
@@ -80,7 +80,7 @@ class Schema:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the engine and commands can use it. HTTP requests may still lack privileges."""
+        """Whether the engine and commands can use the schema. HTTP requests may still lack privileges."""
         is_fit = self.is_readable and not self.pending and not self.trouble
         return is_fit and all(right.kind is RightKind.TENANT for right in self.missing)
 
@@ -91,14 +91,14 @@ class Environment:
 
     account: str
     is_there: bool = False
-    is_theirs: bool = False  # otherwise it is managed manually
+    is_theirs: bool = False  # otherwise, the account is managed manually
     differs: str | None = None  # parts of the account that do not match the variables yet
     trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDomain:
-    """A sending domain, as of its last check. `is_own` means that it belongs to the operator's own workspace."""
+    """A sending domain, as found by its last check. `is_own` means that it belongs to the operator's own workspace."""
 
     workspace: str
     domain: str
@@ -114,8 +114,8 @@ class Engine:
     lineage: Lineage = field(default_factory=Sound)
     sees_identity: bool = True
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a missing key
-    environment: Environment | None = None  # None if it does not define an account
-    shut_out: Sequence[str] = ()  # logins of applications that lack the rights to enqueue
+    environment: Environment | None = None  # None if the environment does not define an account
+    shut_out: Sequence[str] = ()  # applications' logins that lack the privileges to enqueue
     borrowers: Sequence[str] = ()  # workspaces that send through the pool of the service's own e-mails
     service_pool: str = "default"
     domains: Sequence[CheckedDomain] = ()

@@ -1,5 +1,5 @@
-"""Compute the health of the queue, and the resulting in-flight limit for each tier. The limits only divide capacity
-between tiers. They never leave capacity unused while something could be sent.
+"""Compute the queue's health and the resulting in-flight limit for each tier. The limits only divide capacity among the
+tiers. They never leave capacity unused while something could be sent.
 """
 
 import math

@@ -1,6 +1,5 @@
-"""Fairness figures from counters: evenness between senders, and waiting times.
-
-Values are passed one by one, or as a mapping from each value to its frequency; the result is the same either way.
+"""Fairness figures computed from counters: evenness among senders, and waiting times. Values are passed one by one, or
+as a mapping from each value to its frequency. The result is the same either way.
 """
 
 import math
@@ -58,7 +57,7 @@ class Summary:
 
 
 def summary(values: Values) -> Summary | None:
-    """Summarize the values. Return None if there are no values: the median of nothing is not 0."""
+    """Summarize the values. Return None if there are no values, because the median of nothing is not 0."""
     pairs = _sorted(values)
     count = sum(times for _, times in pairs)
     if not count:
@@ -78,7 +77,7 @@ def quantile(values: Values, q: float) -> float | None:
     return _at_rank(pairs, _rank(count, q)) if count else None
 
 
-# Each bucket ends 10% above the one before, so the error is at most 1/21. Stored values depend on these numbers, so
+# Each bucket ends 10% above the previous one, so the error is at most 1/21. Stored values depend on these numbers, so
 # they must never change. The first bucket holds waits of a millisecond or less, and the last holds waits of 83 years or
 # more.
 BUCKET_ENDS_US = tuple(math.floor(1_000 * 1.1**i) for i in range(301))
@@ -87,9 +86,8 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(slots=True)
 class Waits:
-    """E-mails' waiting times, summarized in a few hundred numbers, whether there are ten e-mails or ten million.
-
-    Quantiles are within 5% of the true ones, or within a millisecond; the count and mean are exact.
+    """Waiting times of e-mails, summarized in at most a few hundred numbers, even for ten million e-mails. Quantiles
+    are within 5% or one millisecond of the true values. The count and the mean are exact.
     """
 
     buckets: dict[int, int] = field(default_factory=dict)  # bucket number -> count
@@ -132,7 +130,7 @@ class Waits:
 
 
 def _in_bucket_us(bucket: int) -> float:
-    """Return the value at the same relative distance from both ends of the bucket."""
+    """Return the value whose relative distance to both ends of the bucket is the same."""
     if bucket == 0:
         return 0.0
     low, high = BUCKET_ENDS_US[bucket - 1], BUCKET_ENDS_US[bucket]

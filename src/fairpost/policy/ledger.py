@@ -19,12 +19,12 @@ class Measure(StrEnum):
     WAIT_FIFO = "wait_fifo"  # from due to begun, outside the fair queue
     SEND = "send"  # the transport
     CLAIM = "claim"  # the database
-    COMMIT = "commit"  # time in the database: for an outcome and the start of the next e-mail
+    COMMIT = "commit"  # time that the database takes to store an outcome and the start of the next e-mail
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """One user's counts in one queue. All of them count e-mails, except `bounces`, which counts addresses.
+    """One user's counts in one queue. All fields count e-mails, except `bounces`, which counts addresses.
 
     The account's bounce rate is relative to `handled`. `refused` counts refusals because of who we are or how we send;
     `refusal` is the reply. `offended_at` is when the first of these e-mails bounced or was rejected.
@@ -63,9 +63,8 @@ class Ledger:
         refusal: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Count an attempt with a verdict on the e-mail. `is_fair` means that the fair queue released it.
-
-        An attempt that only defers the e-mail does not count as `handled`, but may have bounces.
+        """Count an attempt that led to a verdict on the e-mail. `is_fair` means that the fair queue released the
+        e-mail. An attempt that only defers the e-mail does not count as `handled`, but may include bounces.
         """
         of_user = self.outcomes.setdefault((workspace, user, is_fair), Outcomes())
         of_user.handled += is_handled
@@ -83,7 +82,7 @@ class Ledger:
         self.measures.setdefault((kind, tier), Waits()).add(took)
 
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return outcomes and measures in the database's format and clear them."""
+        """Return the outcomes and measures in the database's format, and clear them."""
         outcomes = [
             {"workspace": workspace, "user": user, "is_fair": is_fair, **_written(each)}
             for (workspace, user, is_fair), each in self.outcomes.items()
@@ -96,7 +95,7 @@ class Ledger:
 def _written(outcomes: Outcomes) -> dict[str, Any]:
     """Convert the outcomes to a dictionary.
 
-    `asdict` would make a deep copy, and about one of these is written per e-mail.
+    `asdict` would make a deep copy, which is too slow because about one of these is written per e-mail.
     """
     at = outcomes.offended_at
     written = {name: getattr(outcomes, name) for name in OUTCOMES}

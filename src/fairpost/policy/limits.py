@@ -1,4 +1,4 @@
-"""Decide when an account may send next, why it has to wait until then, and what a send costs.
+"""Decide when an account may send next, why it has to wait until then, and how a send is charged.
 
 An hour begins with its first send and ends 60 minutes later. A day is a calendar day, a period that begins with its
 first send, or a sliding period. A send is charged when it begins, so it counts even after a crash.
@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more e-mails does not count as a step of the warm-up
-CLAIMED_AHEAD_S = 0.25  # no more than this is claimed ahead, so claimed mail never delays urgent mail for longer
+CLAIMED_AHEAD_S = 0.25  # mail is claimed at most this far ahead, so it never delays urgent mail for longer
 ROOM_MAX = 1_000_000_000  # effectively no limit
 
 
@@ -87,8 +87,8 @@ def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason |
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
-    """Decide whether the account may begin a send now. Return its usage after the send, or until when and why it has to
-    wait. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
+    """Decide whether the account may begin a send now. Return either its usage after the send, or until when it has to
+    wait and why. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
     """
     usage = roll_windows(limits, usage, now=now)
     return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))
@@ -142,7 +142,7 @@ def free_at(limits: Limits, usage: Usage) -> datetime | None:
 
 
 def widened(limits: Limits, gap: Gap | None) -> Limits:
-    """Return the limits with the pause that an e-mail requests, if that is longer than the account's own."""
+    """Return the limits, with the pause that an e-mail requests if that pause is longer than the account's own."""
     if gap is None:
         return limits
     shortest = max(limits.delay_ms, round(gap.min_s * 1000))
@@ -152,8 +152,8 @@ def widened(limits: Limits, gap: Gap | None) -> Limits:
 def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | None) -> int:
     """Return how many e-mails an account that may begin now should claim.
 
-    This is one, plus the number that it can send in the next quarter of a second, within every limit. `each_s` is the
-    duration of one send; if it is None, the answer is one.
+    The number is one, plus what the account can send in the next quarter of a second within all limits. `each_s` is the
+    duration of one send. If it is None, the number is one.
     """
     usage = roll_windows(limits, usage, now=now)
     longest_s = max(limits.delay_ms, limits.gap_max_ms or 0) / 1000
@@ -171,8 +171,8 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
 
 def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int | NotBefore:
     """Return how many sends may begin without a wait: the first now, then one per interval. If none may begin now,
-    return when the first may begin and why it has to wait. The result is never too high. It covers only the time until
-    the end of a window that may be full in its next round; call again then.
+    return when the first may begin and why it has to wait. The result is never too high. If a window may fill up in its
+    next round, the result covers only the time until the current round ends. Call again then.
     """
     usage = roll_windows(limits, usage, now=now)
     barrier = _last_barrier(limits, usage, now)
@@ -232,8 +232,8 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
 
 
 def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
-    """Return the room under a limit that resets with each round: what is left of this round. The room is unlimited if
-    no round can fill up.
+    """Return the room under a limit that resets with each round, which is what is left in this round. The room is
+    unlimited if no round can fill up.
     """
     in_round = begins_within(left, interval)
     is_never_full = used + in_round <= most and begins_within(length, interval) <= most
@@ -241,13 +241,15 @@ def _round_room(left: timedelta, length: timedelta, most: int, used: int, interv
 
 
 def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime, interval: timedelta) -> int:
-    if any(c.units != each for c in charges):  # a recent send used a different number: count only free units
+    if any(c.units != each for c in charges):  # a recent send used a different number, so only free units are counted
         return (most - sum(c.units for c in charges)) // each
     return _sliding_room(charges, MINUTE, most // each, now, interval)
 
 
 def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
-    """Return the room under a sliding limit: the current room, plus one for each old charge that expires by then."""
+    """Return the room under a sliding limit, which is the current room plus one for each old charge that expires by
+    then.
+    """
     n = most - len(charges)
     past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
     for old, moment in zip(charges, past, strict=False):
@@ -326,7 +328,7 @@ def _day_used(limits: Limits, usage: Usage, now: datetime) -> int:
 
 
 def _since(usage: Usage, moment: datetime) -> tuple[Charge, ...]:
-    """Return the charges made after this moment."""
+    """Return the charges made after the given moment."""
     return usage.charges[bisect_right(usage.charges, moment, key=lambda c: c.at) :]
 
 

@@ -1,8 +1,7 @@
 """Decide when a login proves ownership of an address at a public provider.
 
-Such a provider's domain cannot be verified through DNS.
-
-Nothing is tested here: the caller logs in and stores the result.
+The domain of such a provider cannot be verified through DNS. This module does not log in: the caller does, and stores
+the result.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Decide where the mail servers of workspaces' accounts may be.
 
-They must be on the public internet, on mail ports, unless the operator allows more. Addresses that are not known to be
-public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
+They must be on the public internet and use mail ports, unless the operator allows more. Addresses that are not known to
+be public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
 """
 
 from collections.abc import Collection, Iterator
@@ -29,13 +29,13 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("0.0.0.0/32", _UNSPECIFIED),
         ("0.0.0.0/8", _RESERVED),
         ("10.0.0.0/8", _PRIVATE),
-        ("100.64.0.0/10", _SHARED),  # also Alibaba's metadata, 100.100.100.200
+        ("100.64.0.0/10", _SHARED),  # includes Alibaba's metadata service, 100.100.100.200
         ("127.0.0.0/8", _LOOPBACK),
-        ("168.63.129.16/32", _METADATA),  # Azure's, on an address that looks public
+        ("168.63.129.16/32", _METADATA),  # Azure's metadata service, on an address that looks public
         ("169.254.169.254/32", _METADATA),
         ("169.254.0.0/16", _LINK_LOCAL),
         ("172.16.0.0/12", _PRIVATE),
-        ("192.0.0.0/24", _RESERVED),  # also Oracle's metadata, 192.0.0.192
+        ("192.0.0.0/24", _RESERVED),  # includes Oracle's metadata service, 192.0.0.192
         ("192.0.2.0/24", _EXAMPLE),
         ("192.88.99.0/24", _RESERVED),
         ("192.168.0.0/16", _PRIVATE),
@@ -59,7 +59,7 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
 _PUBLIC_IPV6 = IPv6Network("2000::/3")  # all addresses allocated so far
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = 0x5EFE  # RFC 5214: the four bytes that precede the wrapped address
-_ISATAP_MASK = 0xFDFF_FFFF  # one of their bits may be 0 or 1
+_ISATAP_MASK = 0xFDFF_FFFF  # one of their bits may be either 0 or 1
 
 
 def refusal(ip: Address, allowed: Collection[Network]) -> str | None:

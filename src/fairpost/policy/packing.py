@@ -1,4 +1,5 @@
-"""Decide which accounts share a worker process, and therefore its claims, commits and crashes.
+"""Decide which accounts share a worker process. Accounts that share a process also share its claims, commits and
+crashes.
 
 Accounts without a pause between e-mails (relays) share a process, because commits are their main cost. Accounts of
 different workspaces never share a process, unless they are the operator's own. Mailboxes with a pause each get their
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from fairpost.model.account import Account
 
 RELAYS_MAX = 16  # per process
-MAILBOXES_MAX = 50  # per process, once there are too many for one process each
+MAILBOXES_MAX = 50  # mailboxes per process, once there are too many for one process each
 MAILBOXES_ALONE_MAX = 64
 SHARED_MAX = max(RELAYS_MAX, MAILBOXES_MAX)
 
@@ -33,8 +34,8 @@ ALONE = Place("alone", 1)
 def place_of(account: Account, *, per_process: int | None, is_suspect: bool, may_be_alone: bool) -> Place:
     """Return the kind of process for an account. `per_process` is set by the operator.
 
-    `is_suspect` means that its shared process has died. The account then runs alone to show whether it is to blame.
-    `may_be_alone` means that there are few enough mailboxes for one process each.
+    `is_suspect` means that its shared process has died. The account then runs alone, which shows whether it is to
+    blame. `may_be_alone` means that there are few enough mailboxes for one process each.
     """
     if is_suspect:
         return ALONE

@@ -1,4 +1,4 @@
-"""For one engine among several, decide which accounts need a worker, which to wake, and which to release."""
+"""Decide, for one engine among several, which accounts need a worker, which to wake, and which to release."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

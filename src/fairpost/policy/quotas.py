@@ -48,7 +48,7 @@ def day_number(first_day: date, day: date, window: SendingWindow | None = None) 
     Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
-    return max(1, count)  # after a change to a time zone further west, today may be the day before the first
+    return max(1, count)  # after a change to a time zone farther west, today may be the day before the first day
 
 
 def _part(whole: int, parts: int, of: int) -> int:

@@ -1,7 +1,7 @@
 """Determine the meaning of a server's reply: its scope, whether it is temporary, and whether the address is dead.
 
-The evidence, in order: the code and its phase, the enhanced status code, and the text if these codes leave the meaning
-open or are clearly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
+The evidence, in order, is the code and its phase, then the enhanced status code, then the text if the codes leave the
+meaning open or are clearly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
 """
 
 import re
@@ -14,10 +14,10 @@ from fairpost.policy.reply_rules import Finding, ReplyClass, Scope
 
 __all__ = ["Meaning", "ReplyClass", "Scope", "is_switched_off", "meaning"]
 
-TEXT_CHARS_MAX = 2_000  # the reason is at the start; the rest is links and traces
+TEXT_CHARS_MAX = 2_000  # the reason is at the start; the rest consists of links and traces
 WAIT_MAX = timedelta(days=2)  # longer waits are not plausible
 
-NO_CODE = 0  # a failure described in words by a program: no connection, no such host
+NO_CODE = 0  # a failure that a program describes in words, such as "no connection" or "no such host"
 
 _STAYS_IN_4XX = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT, ReplyClass.AUTH)
 # Unknown replies are retried to be safe, until the e-mail's maximum age.
@@ -33,7 +33,7 @@ class Meaning:
     suppress_recipient: bool
     why: str
     wait: datetime | timedelta | None = None  # a moment or delay named in the text
-    is_its_own: bool = False  # the reason concerns only this recipient, so replies to other recipients are irrelevant
+    is_its_own: bool = False  # the reason concerns only this recipient, so replies for other recipients are irrelevant
 
 
 def meaning(
@@ -45,7 +45,7 @@ def meaning(
 ) -> Meaning:
     """Return the meaning of a reply.
 
-    `enhanced` is the enhanced code, if the caller has it separately; otherwise it is read from the text. Code 0 means
+    `enhanced` is the enhanced code, if the caller has it separately; otherwise, it is read from the text. Code 0 means
     that there is only text.
     """
     if 200 <= reply.code < 300:
@@ -99,7 +99,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
 
 
 def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: str) -> Finding:
-    """Return a finding that spares the recipient if the text blames us or is often used for unwanted mail."""
+    """Return a finding that spares the recipient if the text blames us or is a common reply to unwanted mail."""
     if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
         return rules.UNWANTED
     said = _said(rules.SPARING, words, code)
@@ -206,8 +206,8 @@ _NO_WORDS = re.compile(
 
 
 def _enhanced(text: str, code: int) -> str:
-    """Return the enhanced status code, or "". In the middle of the text, it must match the code, since it might be a
-    version number.
+    """Return the enhanced status code, or "". In the middle of the text, it must match the reply code, because it might
+    otherwise be a version number.
     """
     match = _AT_START.match(text)
     if match is None:

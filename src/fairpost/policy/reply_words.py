@@ -1,7 +1,6 @@
-"""Words about mailboxes, by language, from which `reply_rules` builds its phrases. Data only.
-
-Words are written without accents and may be truncated (`unbekannt` also matches `unbekannte`); they are matched against
-text that was normalized the same way.
+"""Words about mailboxes, by language, from which `reply_rules` builds its phrases. This module contains only data.
+Words are written without accents and may be truncated: `unbekannt` also matches `unbekannte`. They are matched against
+text that was normalized in the same way.
 """
 
 # The subject of a reply. Replies about the sender are filtered out before these words apply.
@@ -48,7 +47,7 @@ NONEXISTENT = (
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
 
-# Phrases directly next to a recipient ("invalid user", "mailbox was deleted"): it will never accept mail again.
+# Phrases directly next to a recipient ("invalid user", "mailbox was deleted") that will never accept mail again.
 CLOSED = (
     "invalid | not valid | not a valid | isn't valid",
     "closed | expired | discontinued | terminated | deleted | removed | retired | cancelled",
@@ -77,7 +76,7 @@ SUSPENDED = (
     "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
 )
 
-# Some servers use these phrases for a recipient that no longer exists, others for anything.
+# Some servers use these phrases for a recipient that no longer exists. Others use them for anything.
 UNAVAILABLE = (
     "unavailable | not available | non disponible | pas disponible | indisponible | nicht verfugbar | nicht erreichbar",
     "niet beschikbaar | no disponible | nao disponivel | indisponivel | non disponibile | niedostepn | nedostupn",

@@ -1,7 +1,7 @@
 """Detect a restored or copied database, from its own identity and an engine's memory of it.
 
-A restored or copied database would repeat e-mails sent since the copy, so doubtful cases count as a restore. An unknown
-value (null on either side) is not a sign of a restore.
+A restored or copied database would repeat the e-mails sent since the copy was made, so doubtful cases count as a
+restore. An unknown value (null on either side) is not a sign of a restore.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from fairpost.model.reason import Reason
 
 GUARD = "restore guard"  # who paused sending, as shown to users
 ACCOUNTS_NAMED_MAX = 20
-EMAILS_NAMED_MAX = 40  # for all accounts together, and at least two for each
+EMAILS_NAMED_MAX = 40  # in total for all accounts, but at least two for each account
 RECENT = timedelta(minutes=1)  # an engine that wrote within this time before the end was active at the end
 
 
@@ -44,7 +44,7 @@ class Memory:
 class Statement:
     """The database's record of the engine's writes, or None if there is none.
 
-    `last_at` is the last write of any engine. `is_asked` means that engines that were active at the end are asked
+    `last_at` is the last write of any engine. `is_asked` means that the engines that were active at the end are asked
     whether anything is missing.
     """
 

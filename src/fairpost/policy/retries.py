@@ -1,6 +1,6 @@
 """Decide when to try again.
 
-After each failed attempt, an urgent e-mail waits: first 1, 5 and 30 minutes, then 2 hours each time. A bulk e-mail
+An urgent e-mail waits after each failed attempt: first 1, 5 and 30 minutes, then 2 hours each time. A bulk e-mail
 waits 1, 5 and 15 minutes, then an hour each time. If an account's server is unreachable, the account waits 1, 2, 4 …
 seconds, up to a minute. If the server says that the account is sending too fast but names no time, the account waits 1,
 2, 4 … minutes, up to an hour. In both cases, the account's e-mails are not to blame.

@@ -122,7 +122,7 @@ def _placed(sender: Sender, activity: Activity, policy: SenderPolicy, now: datet
 
 
 def _means_the_same(before: Sender, after: Sender) -> bool:
-    """Return whether a changed score has no consequences and therefore does not justify a write per e-mail."""
+    """Return whether a changed score has no consequences, and therefore does not justify one write per e-mail."""
     return replace(after, score=0, confidence=0.0, scored_at=None) == replace(
         before, score=0, confidence=0.0, scored_at=None
     ) and (after.score == before.score or after.throttle is None)

@@ -1,7 +1,7 @@
 """Compute one region's share of an account's limits.
 
 Together, the shares never allow more than the whole. Numbers are rounded down, and pauses are rounded up. The only
-exception is a limit too small to share: each part is at least 1.
+exception is a limit that is too small to share, because each share is at least 1.
 """
 
 from dataclasses import replace

@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Protocol
 
-LOOKUPS_MAX = 10  # maximum number of terms that cause DNS queries; above it, receivers treat the record as broken
+LOOKUPS_MAX = 10  # maximum number of terms that cause DNS queries; beyond it, receivers treat the record as broken
 VOIDS_MAX = 2  # queries without an answer
 MX_MAX = 10
 PTR_MAX = 10
@@ -51,7 +51,7 @@ class Problem(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """A result. `records` are the domain's own SPF records. `detail` is the term at fault or the DNS error. `names` are
-    the hosts and domains that the record allows, insofar as it has been evaluated.
+    the hosts and domains that the record allows, as far as it has been evaluated.
     """
 
     result: Result
@@ -164,7 +164,7 @@ class _Walk:
         return False
 
     def _matches_ptr(self, name: str) -> Generator[Question, Answer, bool]:
-        """A name counts if it resolves to the address. Errors count as no match."""
+        """A name matches if it resolves to the address. Errors count as no match."""
         hosts = (yield self._address.reverse_pointer, "PTR").records
         for host in (each.rstrip(".").lower() for each in hosts[:PTR_MAX]):
             is_below = f".{host}".endswith(f".{name.lower()}") and _is_name(host)
@@ -198,7 +198,7 @@ class _Walk:
             raise _Ended(Result.PERMERROR, Problem.LOOKUPS)
 
     def _expanded(self, text: str, domain: str, *, term: str) -> str:
-        """Return the name with its macros filled in. A name that is too long loses labels on the left."""
+        """Return the name with its macros filled in. If the name is too long, labels on the left are removed."""
         name = _MACRO.sub(lambda macro: self._filled(macro, domain), text).rstrip(".")
         while len(name) > NAME_CHARS_MAX and "." in name:
             name = name.partition(".")[2]
@@ -295,7 +295,7 @@ def _term(found: re.Match[str]) -> _Term:
 
 
 def _is_spec(text: str) -> bool:
-    """Return whether the text is a name, which may contain macros. It ends with a macro or a top-level domain."""
+    """Return whether the text is a name, which may contain macros and must end with a macro or a top-level domain."""
     return _is_text(text) and bool(_END.search(text))
 
 

@@ -1,4 +1,4 @@
-"""Compute a sender's tier and how long it lasts without intervention. `abuse` decides on throttles.
+"""Compute a sender's tier, and how long it stays the same without intervention. `abuse` decides on throttles.
 
 A tier determines a weight in the flow tree, or a separate lane (see sql/release/lanes.sql).
 """
@@ -40,7 +40,7 @@ def tier_until(
 ) -> datetime | None:
     """Return when to check the tier again, or None to wait until something happens.
 
-    At that moment, an account stops being young or a throttle ends. Whether the sender then stays in this tier
+    That is when an account stops being young or when a throttle ends. Whether the sender then stays in this tier
     depends on the next score.
     """
     if throttle is not None:

@@ -1,4 +1,5 @@
-"""Decide whether failed sends are the e-mail's problem or the account's. An account's failures are stored with it.
+"""Decide whether failed sends are the e-mail's problem or the account's. Each account's failures are stored with the
+account.
 
 A failure that concerns a recipient or a message costs the e-mail an attempt, and the account continues. A failure that
 concerns the account or its provider pauses the account and costs the e-mail nothing. Replies do not always make this
@@ -47,7 +48,7 @@ def weigh(
             return _refused(troubles, email, verdict, report, now=now, roll=roll)
         case Deferred():
             return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
-        case Untouched(due_at) if due_at is not None:  # its domain's key is locked: the account sends the others
+        case Untouched(due_at) if due_at is not None:  # its domain's key is locked; other e-mails are still sent
             return Weighed(verdict=verdict, troubles=troubles)
         case Untouched():
             met, rest = _rested(troubles, report, is_throttled=is_about_our_pace(report), now=now, roll=roll)
@@ -90,7 +91,7 @@ def _refused(
 
 
 def _may_still_arrive(email: Outgoing, verdict: Verdict) -> bool:
-    """Return whether all of the e-mail's recipients are still waiting for it."""
+    """Return whether all recipients are still waiting for the e-mail."""
     match verdict:
         case Retry(_, remaining, bounced):
             return not bounced and set(remaining) == set(email.envelope)
@@ -154,9 +155,9 @@ def _rested(
 
 
 def _answer(report: Report) -> str | None:
-    """Return a key that is the same whenever the temporary failure is the same.
+    """Return a key that is identical for identical temporary failures.
 
-    Return None if the answer was not temporary or only concerns this recipient.
+    Return None if the failure is not temporary or concerns only this recipient.
     """
     if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
         return "cut"

@@ -48,8 +48,8 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
 
 
 def suspend_reason(report: Report) -> Reason | None:
-    """Return why the account must be suspended: its server no longer accepts its login. None means that waiting is
-    enough.
+    """Return why the account must be suspended, which is the case if its server no longer accepts its login. None means
+    that waiting is enough.
     """
     found = about(report)
     if found is None or found.class_ is not ReplyClass.AUTH or found.retry:
@@ -67,7 +67,7 @@ def email_reason(report: Report) -> Reason:
         said = report.reply.text if report.reply else report.error
         return Reason(_BY_REACH[report.reached], error=said)
     told = [(found, report.reply)]
-    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients were accepted: use the reply for one of the others
+    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients were accepted, so another reply is used
         each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
         told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
     meant, reply = told[0]
@@ -145,7 +145,9 @@ def _meaning_of(report: Report, reply: Reply, step: Step | None) -> Meaning:
 
 
 def _fate_of(report: Report, address: str) -> _Fate | None:
-    """Return the outcome for a recipient according to its own reply, or None if there is no such reply."""
+    """Return the outcome for a recipient according to the reply for that recipient, or None if there is no such
+    reply.
+    """
     reply = report.recipients.get(address)
     return _fate(_meaning_of(report, reply, Step.RCPT)) if reply is not None else None
 

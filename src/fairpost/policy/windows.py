@@ -1,8 +1,7 @@
-"""Compute when a sending window is open: whenever the local clock shows an open time.
-
-The other rules follow from this one. A window that would begin in an hour that the clock skips begins at the end of
-that hour. If the clock shows an open hour twice, the window is open twice. Arguments and results are in UTC, and
-searches end after a year.
+"""Compute when a sending window is open. It is open whenever the local clock shows an open time, and the other rules
+follow from this one. A window that would begin in an hour that the clock skips begins at the end of that hour. If the
+clock shows an open hour twice, the window is open twice. Arguments and results are in UTC, and searches end after a
+year.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,9 @@ Span = tuple[datetime, datetime]  # start included, end excluded
 
 
 class NeverOpens(FairpostError):
-    """A window has no open time within a year: it was not checked, or its holidays now cover every open day."""
+    """A window has no open time within a year. Either it was never checked, or its holidays now cover every open
+    day.
+    """
 
 
 def problem_of(window: SendingWindow, now: datetime) -> str | None:
@@ -80,7 +81,7 @@ def local_day(timezone: str, now: datetime) -> date:
 
 
 def next_day(timezone: str, now: datetime) -> datetime:
-    """Return when the next local date begins, which is not always at midnight: some clocks skip midnight, and one
+    """Return when the next local date begins, which is not always at midnight. Some clocks skip midnight, and one clock
     skipped a whole day.
     """
     tomorrow = _midnight(local_day(timezone, now) + DAY)
@@ -128,7 +129,7 @@ def _stretches(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple
 
 
 def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """Find the moment between these two at which the offset changes, by bisection."""
+    """Find, by bisection, the moment between these two at which the offset changes."""
     old = _offset(zone, before)
     while after - before > timedelta.resolution:
         middle = before + (after - before) / 2
@@ -152,7 +153,7 @@ def _horizon(window: SendingWindow, now: datetime) -> date:
 
 
 def is_zone(name: str) -> bool:
-    """Return whether this is the name of a time zone. Names such as `localtime` are excluded, because their meaning
+    """Return whether this is the name of a time zone. Names such as `localtime` do not count, because their meaning
     differs from system to system.
     """
     return name in _zones()

@@ -16,7 +16,7 @@ LABEL_CHARS_MAX = 63
 NAME_CHARS_MAX = 256
 USUAL_CHARS_MAX = 64  # no part of an address of at most this length can be too long
 
-# A text that matches is certainly an address. Nearly all addresses match and need no other check.
+# Text that matches is certainly an address. Nearly all addresses match and need no other check.
 _USUAL = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@(?:[A-Za-z0-9]++(?:-++[A-Za-z0-9]++)*+\.)+[A-Za-z0-9]++")
 _MAILTO = re.compile(r"(?:^|(?<=<))mailto:([^?>]*)(?:\?[^>]*)?", re.IGNORECASE)
 _NAMED = re.compile(r'(?:"((?:[^"\\]|\\["\\])*)" *|([^"<>]*))<([^<>]*)>')
@@ -31,8 +31,8 @@ _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def parse(text: str) -> Mailbox | None:
-    """Parses an address as people write it: with spaces around it, as `Ann Lee <ann@example.com>`, or as a mailto:
-    link.
+    """Parses an address as people write it, such as with spaces around it, as `Ann Lee <ann@example.com>`, or as a
+    `mailto:` link.
     """
     text = text.strip()
     if len(text) <= USUAL_CHARS_MAX and _USUAL.fullmatch(text):

@@ -1,7 +1,6 @@
-"""Reads prospects from a CSV file of any size, as written by spreadsheets, record by record and in bounded memory.
-
-Returns the content or error of each line. The database decides which prospects already exist and which values are
-written.
+"""Reads prospects from a CSV file of any size, as written by spreadsheet programs. The file is read record by record,
+in bounded memory. Returns the content of each line, or its error. The database decides which prospects already exist
+and which values are written.
 """
 
 import codecs
@@ -68,10 +67,9 @@ def read_prospects(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the lines of a file, which may be a pipe. Raises UnreadableFile immediately when called, rather than at
-    the first line.
-
-    `mapping` specifies the field for each column whose field differs from its name, or "" to skip the column.
+    """Yields the lines of a file, which may be a pipe. Raises UnreadableFile as soon as it is called, not only at the
+    first line. `mapping` specifies the field of each column whose name differs from that of its field, or "" to skip
+    the column.
     """
     head = file.read(SAMPLE_BYTES)
     header, header_lines = _header(head, mapping or {}, encoding, delimiter)
@@ -119,8 +117,8 @@ def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWr
 
 
 def _guessed(head: bytes) -> str:
-    """Guesses the encoding. Text that is not UTF-8 is read as Windows-1252, unless it has so few invalid bytes that it
-    is probably damaged UTF-8.
+    """Guesses the encoding. Text that is not UTF-8 is read as Windows-1252, unless it contains so few invalid bytes
+    that it is probably damaged UTF-8.
     """
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
@@ -211,8 +209,8 @@ def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 def _guessed_fields(names: list[str], slugs: list[str], asked: dict[str, str]) -> list[str]:
-    """Guesses fields from column names. A guess that the mapping assigns to another column is dropped: the field then
-    takes the column's own name.
+    """Guesses fields from column names. If the mapping assigns the guessed field to another column, the guess is
+    dropped, and the field gets the column's own name.
     """
     guesses = [_KNOWN.get(_bare(name)) for name in names]
     if "email" not in guesses and "email" not in asked.values():
@@ -291,7 +289,7 @@ class _Lines:
 
     def give_back(self, *, doubtful: int) -> None:
         """Puts back all lines of the record except the first, so that they are reread. If too much has already been
-        reread, skips them instead.
+        reread, skips those lines instead.
         """
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
@@ -304,7 +302,7 @@ class _Lines:
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
     """Yields the prospects, and an error for each malformed record. A malformed record that spans several lines most
     likely has an unclosed quote. Therefore, only its first line is reported as invalid, and the other lines are read
-    separately. Because the end of the quoted field is unknown, all subsequent rows must be complete.
+    separately. Because it is unknown where the quoted field ends, all subsequent rows must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
@@ -396,7 +394,7 @@ class _Plan:
 
     def misfit(self, row: list[str], *, whole: bool) -> str | None:
         """Returns why a row does not fit the header. Missing cells or extra empty cells at the end are allowed, because
-        spreadsheets produce them.
+        spreadsheet programs produce them.
 
         Any other difference means that cells have shifted to other columns.
         """

@@ -1,4 +1,5 @@
-"""Reads prospects from JSON: a list of objects, or one object per line. Returns the content or error of each entry.
+"""Reads prospects from JSON: a list of objects, or one object per line. Returns the content of each entry, or its
+error.
 
 An object has an `address` and may have an `id`, a `timezone` and `fields`, which maps the names that templates use to
 text or numbers.
@@ -47,7 +48,7 @@ def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
 
 
 def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the entries of a list, numbered from 1. Raises UnreadableFile immediately when called."""
+    """Yields the entries of a list, numbered from 1. Raises UnreadableFile as soon as it is called."""
     data = file.read(LIST_BYTES_MAX + 1)
     if len(data) > LIST_BYTES_MAX:
         raise UnreadableFile(f"a list can be at most {LIST_BYTES_MAX:,} bytes. Send one object per line, or CSV.")

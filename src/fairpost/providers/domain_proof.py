@@ -24,13 +24,13 @@ _TOKEN = re.compile(r"[0-9A-Za-z_-]{16,200}")
 
 
 class WrongDomain(FairpostError):
-    """The name is not a domain that can be owned."""
+    """The name is not that of a domain that can be owned."""
 
 
 class Found(StrEnum):
     PROVEN = "proven"
     NOT_FOUND = "not_found"
-    DNS_ERROR = "dns_error"  # the result is unknown: try again later
+    DNS_ERROR = "dns_error"  # the result is unknown, so try again later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Proof:
     found: Found
     domain: str  # in the form used in DNS
     record: Record
-    seen: tuple[str, ...] = ()  # what was found instead: untrusted text, made printable
+    seen: tuple[str, ...] = ()  # what was found instead, which is untrusted text, made printable
     error: str = ""
 
     @property

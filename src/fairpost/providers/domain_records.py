@@ -1,7 +1,5 @@
-"""Looks up all of a domain's DNS records that receivers check.
-
-These are SPF with its includes, DMARC, MX, and the addresses and names of the servers that send its mail.
-policy/domain_health.py judges the result.
+"""Looks up all DNS records of a domain that receivers check. These are SPF with its includes, DMARC, MX, and the
+addresses and names of the servers that send the domain's mail. policy/domain_health.py judges the result.
 """
 
 import asyncio
@@ -56,7 +54,7 @@ async def look_at(domain: str, hosts: "Sequence[SendingHost]", *, resolver: "Res
 
 
 def _asking(resolver: "Resolver | None") -> Ask:
-    """Returns a function that makes each query only once, and only a limited number at a time."""
+    """Returns a function that makes each query only once, and only a limited number of queries at a time."""
     asked: dict[tuple[str, str], asyncio.Task[Found]] = {}
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -102,7 +100,8 @@ async def _evaluated(domain: str, address: str, ask: Ask) -> Evaluated:
 
 
 async def _dmarc(domain: str, ask: Ask) -> tuple[Found, bool]:
-    """Returns the domain's record or, if it has none, that of its organizational domain, and whether it is inherited.
+    """Returns the domain's record or, if there is none, that of its organizational domain, and whether the record is
+    inherited.
 
     Receivers do not look at the domains in between.
     """

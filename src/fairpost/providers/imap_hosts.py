@@ -1,4 +1,6 @@
-"""Finds a mailbox's IMAP server from its SMTP server, using a table and a rule for all servers not listed there."""
+"""Derives a mailbox's IMAP server from its SMTP server, using a table, and a rule for all servers that are not listed
+there.
+"""
 
 import tomllib
 from functools import cache

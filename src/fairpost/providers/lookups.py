@@ -14,7 +14,8 @@ LIMIT_S = 5.0
 class Found:
     """The result of a lookup.
 
-    `records` is empty if the name or record does not exist. An `error` means that there was no answer: try again later.
+    `records` is empty if the name or record does not exist. An `error` means that there was no answer, so try again
+    later.
     """
 
     records: tuple[str, ...] = ()

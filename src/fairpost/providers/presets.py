@@ -32,7 +32,7 @@ class Preset:
     title: str
     domains: tuple[str, ...]
     mx: tuple[str, ...]
-    smtp: PresetServer | None  # the server that accepts mail from its mailboxes, or None if unknown
+    smtp: PresetServer | None  # the server that accepts mail from the provider's mailboxes, or None if unknown
     limits: Limits
 
 

@@ -110,7 +110,7 @@ def check_bytes(raw: bytes, reading: Reading) -> Iterator[Finding]:
 
 
 def _has_long_line(raw: bytes) -> bool:
-    """Returns whether a line is too long. Each step jumps to the last line ending in the next thousand bytes."""
+    """Returns whether a line is too long. Each step jumps to the last line ending within the next thousand bytes."""
     at = 0
     while len(raw) - at > LINE_BYTES_MAX:
         end = raw.rfind(b"\n", at, at + LINE_BYTES_MAX + 1)

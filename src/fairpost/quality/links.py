@@ -19,7 +19,7 @@ _SHOWN_URL = re.compile(r"(?<![\w.@-])(?:https?://|www\.)[^\s/?#<>\"]+", re.IGNO
 _BARE_HOST = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,10}\.[a-z]{2,24}")
 _RUNNING = ("javascript:", "data:", "vbscript:", "file:", "blob:")
 _HERE = ("localhost", "127.0.0.1", "0.0.0.0", "[::1]")  # noqa: S104
-# File extensions with which a bare file name looks like a host.
+# File extensions that make a bare file name look like a host.
 _FILES = {
     "csv",
     "doc",
@@ -46,7 +46,7 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLink:
-    """An HTTP or HTTPS link and the text that a reader sees for it."""
+    """An HTTP or HTTPS link, and the text that readers see for it."""
 
     url: str
     text: str
@@ -64,7 +64,7 @@ def links_of_text(text: str) -> list[FoundLink]:
 
 
 def _as_opened(url: str) -> str:
-    """Returns the URL as browsers read it: without surrounding blanks, and without line endings and tabs inside."""
+    """Returns the URL as browsers read it, without surrounding blanks or any line endings and tabs."""
     return re.sub(r"[\t\r\n]", "", url).strip("".join(map(chr, range(33))))
 
 
@@ -73,7 +73,7 @@ def is_web(url: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """Returns the host of an http or https link, or "" if there is none or it is another kind of link."""
+    """Returns the host of an `http` or `https` link, or "" if there is none or the link is of another kind."""
     found = _AUTHORITY.match(_as_opened(url))
     authority = found[1].rpartition("@")[2] if found else ""
     host = authority.partition("]")[0] + "]" if authority.startswith("[") else authority.partition(":")[0]
@@ -81,7 +81,7 @@ def host_of(url: str) -> str:
 
 
 def _folded(host: str) -> str:
-    """Normalizes a host, so that both spellings of an internationalised name are equal."""
+    """Normalizes a host so that both spellings of an internationalized name are equal."""
     bare = host.rstrip(".").lower()
     if bare.isascii() or len(bare) > HOST_CHARS_MAX:
         return bare

@@ -35,7 +35,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image. `alt` is None if the attribute is missing; an empty one marks the image as decorative."""
+    """An image. `alt` is None if the attribute is missing. An empty `alt` marks the image as decorative."""
 
     source: str
     alt: str | None
@@ -145,7 +145,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _markup_at(text: str, opened: int) -> tuple[_Token | None, int]:
-    """Returns the token that begins at this <, and where it ends."""
+    """Returns the token that begins at this `<`, and where the token ends."""
     if text.startswith("<!--", opened):
         return None, _after(text, "-->", opened + 2)
     is_end = text.startswith("/", opened + 1)
@@ -173,7 +173,7 @@ def _behind_unseen(text: str, name: str, at: int) -> int:
 
 
 def _attributes(text: str, at: int) -> tuple[dict[str, str] | None, int]:
-    """Returns the relevant attributes and where the tag ends, or None if it never does."""
+    """Returns the relevant attributes, and where the tag ends, or None if it never ends."""
     found: dict[str, str] = {}
     while (at := _end(_GAP, text, at)) < len(text):
         if text[at] == ">":

@@ -1,7 +1,7 @@
 """Reads the content of a raw message: headers, text and attachments.
 
-Never raises, and shows as much as possible. The standard library raises various errors on hostile mail. Here, a part
-that causes an error counts as missing.
+Reading never raises, and shows as much as possible. The standard library raises various errors on hostile mail. In this
+module, a part that causes an error counts as missing.
 """
 
 import base64
@@ -27,7 +27,7 @@ FILENAME_CHARS_MAX = 500
 PARTS_MAX = 1_000
 SEARCH_CHARS_MAX = 20_000  # for ten thousand messages, this takes a few hundred megabytes at worst
 
-# Python codecs that no mail uses, and those that convey no information.
+# Python codecs that no mail uses, or that convey no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # a character that PostgreSQL cannot store
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
@@ -76,7 +76,7 @@ def search_text(reading: Reading, *, sender: str, recipients: tuple[str, ...]) -
 
 
 def fold(text: str) -> str:
-    """Normalizes text for searching, so that case and Unicode composition do not matter."""
+    """Normalizes text for searching so that case and Unicode composition do not matter."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -115,7 +115,8 @@ def _header_text(value: Any) -> str:
 def _decode_words(text: str) -> str:
     """Decodes encoded words (RFC 2047).
 
-    Adjacent words of one charset are joined before decoding, because many programs split a character between two words.
+    Adjacent words in the same charset are joined before decoding, because many programs split a character between two
+    words.
     """
     text = re.sub(r"\?=\s+=\?", "?==?", text)
     out, end, charset, octets = list[str](), 0, "", b""
@@ -162,7 +163,7 @@ def _body_kind(part: Message) -> str | None:
     if part.is_multipart():
         return None
     kinds = {"text/html": "html", "text/plain": "text"}
-    # A multipart without parts could not be parsed: showing its text is better than nothing.
+    # A multipart without parts could not be parsed. Showing its text is better than nothing.
     return "text" if part.get_content_maintype() == "multipart" else kinds.get(part.get_content_type())
 
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fairpost.model.errors import NotFound
 
-MAIN = "main"  # name of the only region, if no regions are set
+MAIN = "main"  # the name of the only region if no regions are set
 HOME = "home"  # the database that stores the directory of regions and the admins; no region may have this name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
@@ -28,9 +28,9 @@ class Region:
 
     @property
     def place(self) -> str:
-        """The host and database for display, without the password or anything else that might contain one."""
+        """The host and database, for display, without the password or anything else that might contain a password."""
         try:
-            parts = urlsplit(re.sub("//.*@", "//", self.url))  # up to the last @: a password may contain @ and /
+            parts = urlsplit(re.sub("//.*@", "//", self.url))  # up to the last @, as a password may contain @ and /
             options = dict(parse_qsl(parts.query))
             host = parts.netloc or options.get("host", "localhost")
             database = parts.path.strip("/") or options.get("dbname") or options.get("database") or ""
@@ -83,14 +83,14 @@ def parse_regions(text: str) -> Directory | None:
 
 
 def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
-    """Reads the regions from a TOML table. Returns None if it has no valid regions."""
+    """Reads the regions from a TOML table. Returns None if the table has no valid regions."""
     regions = table.get("regions")
     return _directory(list(regions.items())) if isinstance(regions, Mapping) else None
 
 
 def hidden(text: str) -> str:
-    """Returns the setting as shown in error messages: the names if they are valid, and only the host and database of
-    each URL.
+    """Returns the setting as shown in error messages, with the names if they are valid, and with only the host and
+    database of each URL.
     """
     if not set("=@") & set(text):
         return text  # the text is the path of a file

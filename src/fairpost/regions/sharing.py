@@ -65,7 +65,7 @@ async def plan(
     stores: RegionStores, name: str, percents: Mapping[str, int], *, here: str, current_limits: bool = False
 ) -> Plan:
     """Reads every region and writes nothing. With `current_limits`, the account's current limits in this region are
-    taken as the total.
+    used as the total.
     """
     _require_percents(percents, here, stores)
     rows = await _rows(stores, name)

@@ -21,7 +21,7 @@ from fairpost.store.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0
-COOL_DOWN_S = 1.0  # no request retries during this time, because requests would pile up
+COOL_DOWN_S = 1.0  # during this time, no request tries again, because requests would pile up
 CONNECTIONS_MAX = 2  # connections per region
 
 
@@ -95,7 +95,7 @@ class _Door:
             raise self._away(in_a_line(error)) from error
 
     async def _ready(self) -> Store:
-        async with self._opening:  # one caller connects, and the others wait for the result
+        async with self._opening:  # one caller connects, and the other callers wait for the result
             self._refuse_while_shut()
             if self._store is None:
                 try:
@@ -110,7 +110,7 @@ class _Door:
         try:
             async with connections.acquire() as conn:
                 await self._require_ready(conn)
-        except ValueError:  # the error's text may contain a password
+        except ValueError:  # because the error's text may contain a password
             raise DatabaseUnavailable("its URL is not valid") from None
         except BaseException:
             await connections.close()

@@ -1,4 +1,4 @@
-"""The state of each region: availability, schema, engines and queue. Queries all regions at once."""
+"""The state of each region: availability, schema, engines and queue. All regions are queried at once."""
 
 import asyncio
 from dataclasses import dataclass, replace

@@ -1,4 +1,5 @@
-"""Extracts a person's answer: the name, the time, the thread, the text without quotes, and HTML that is safe to show.
+"""Extracts a person's answer: the name, the time, the thread, the text without the quoted part, and HTML that is safe
+to show.
 
 Attachments and images are left in the mailbox.
 """

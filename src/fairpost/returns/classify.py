@@ -1,7 +1,7 @@
 """Classifies incoming mail: a report, a complaint, an auto-reply, an unsubscribe request, a reply, or something else.
 
-The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for a
-server's replies (`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP
+The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for servers'
+replies (`policy.replies`). A bounce after acceptance therefore has the same meaning as a refusal during the SMTP
 conversation.
 """
 
@@ -55,7 +55,7 @@ class Finding:
     status: str = ""
     aliases: tuple[str, ...] = ()  # the addresses to which it was rewritten in transit
     is_final: bool = True  # there will be no more attempts
-    is_confirmed: bool = True  # False: the address seems dead, but one report is not enough to suppress it
+    is_confirmed: bool = True  # False: the address seems dead, but a single report is not enough to suppress it
     reply: str = ""  # the server's reply, as far as the report includes it
     kind: str = ""  # the kind of a feedback report
 
@@ -101,8 +101,8 @@ def classify(raw: bytes, *, now: datetime) -> Returned:
 
 
 def _message_ids(mail: Mail, returned: Headers | None) -> tuple[str, ...]:
-    """Returns the IDs of the e-mails that a message may be about: the returned message, the message that it answers,
-    and earlier ones, latest first.
+    """Returns the IDs of the e-mails that a message may be about: the returned message, the message being answered, and
+    earlier ones, latest first.
     """
     values = [returned[name] for name in ("message-id", "x-google-original-message-id")] if returned else []
     values += [mail.headers["in-reply-to"], " ".join(reversed(mail.headers["references"].split()))]
@@ -206,7 +206,7 @@ def _notice(mail: Mail, now: datetime) -> Returned | None:
 
 
 def _above(text: str, failed: list[Failed]) -> Said:
-    """Returns the server's reply if it is above the addresses, where some programs put it."""
+    """Returns the server's reply if it precedes the addresses, as in the reports of some programs."""
     return said_in(text.partition(failed[0].text)[0] if failed and failed[0].text else "")
 
 
@@ -288,7 +288,7 @@ def _of_group(group: Group, told: str) -> Finding:
     address, *aliases = group.addresses
     said = said_in(group.diagnostic or told, status=status_of(group.status))
     if group.diagnostic and meaning(Reply(550, told)).code == _FULL:
-        # A full mailbox exists, even if other parts of the text suggest that it does not.
+        # If the mailbox is full, it exists, even if other parts of the text suggest otherwise.
         said = said._replace(reply=Reply(said.reply.code, told))
     return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 
@@ -330,7 +330,7 @@ def _is_confirmed(found: Meaning, text: str, status: str, step: Step | None) -> 
     """Returns whether one report is enough to call the address dead.
 
     One report is not enough if the mailbox exists but is disabled, or if the server accepted the recipient and refused
-    only the content: filters often answer "user unknown".
+    only the content. Spam filters, for example, often answer "user unknown".
     """
     if found.code not in _OF_MAILBOXES:
         return True

@@ -1,8 +1,7 @@
-"""The fields of delivery reports (RFC 3464), wherever they appear: in their own part, or as lines of text.
-
-Real reports omit blank lines, repeat fields, use wrong names for the part, and put the fields into the notice. Groups
-are therefore found by their fields: a new group begins after a blank line, or with a recipient field that the current
-group already has.
+"""The fields of delivery reports (RFC 3464), whether they appear in their own part or as lines of text. Real reports
+omit blank lines, repeat fields, give the part a wrong type, or put the fields into the notice. Groups are therefore
+found by their fields. A new group begins after a blank line, or with a recipient field that the current group already
+has.
 """
 
 import re
@@ -112,7 +111,7 @@ def _has_address(group: dict[str, str]) -> bool:
 
 
 def _fields(text: str) -> Iterator[tuple[str, str]]:
-    """Yields names and values, with folded lines joined and an empty name for a blank line."""
+    """Yields names and values. Folded lines are joined, and a blank line yields an empty name."""
     name, value = "", ""
     for line in text.split("\n", LINES_MAX)[:LINES_MAX]:
         if line[:1] in (" ", "\t") and name and not _FIELD.match(line) and line.strip():

@@ -13,11 +13,11 @@ from fairpost.returns.classify import Finding, Kind, Returned
 
 
 class Effect(StrEnum):
-    BOUNCED = "bounced"  # the address accepts no mail: the e-mail bounces, and the address is suppressed
-    # The address seems to accept no mail: the e-mail bounces, and a second report suppresses the address.
+    BOUNCED = "bounced"  # the address accepts no mail, so the e-mail bounces and the address is suppressed
+    # The address seems to accept no mail, so the e-mail bounces. A second report suppresses the address.
     UNCONFIRMED = "unconfirmed"
-    FULL = "full"  # the mailbox is full: the e-mail bounces, and several such reports suppress the address
-    UNDELIVERED = "undelivered"  # refused for some other reason: the e-mail bounces
+    FULL = "full"  # the mailbox is full, so the e-mail bounces; several such reports suppress the address
+    UNDELIVERED = "undelivered"  # refused for some other reason, so the e-mail bounces
     DELAYED = "delayed"
     DELIVERED = "delivered"
     COMPLAINED = "complained"  # the address is suppressed, and the complaint counts against the sender

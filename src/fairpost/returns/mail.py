@@ -1,8 +1,7 @@
-"""Parses a returned message within bounds: headers, text and parts, from any bytes.
-
-The standard library's parser recurses into nested parts and takes seconds for a hostile message of 20 MB. This one
-reads the beginning of a message, walks its parts without recursion, and never fails: broken parts are read as plain
-text. Other modules interpret the parts.
+"""Parses a returned message within bounds, and extracts headers, text and parts from any bytes. The standard library's
+parser recurses into nested parts and takes seconds for a hostile message of 20 MB. This parser reads the beginning of a
+message, walks its parts without recursion, and never fails, because broken parts are read as plain text. Other modules
+interpret the parts.
 """
 
 import binascii
@@ -63,7 +62,7 @@ class Part:
         return _decoded(_unwrapped(self.body, self.headers["content-transfer-encoding"]), self.charset)
 
     def message(self) -> "Mail":
-        """The message in this part, or only its headers if the part contains nothing else."""
+        """The message in this part, or only the message's headers if the part contains nothing else."""
         return read_mail(_unwrapped(self.body, self.headers["content-transfer-encoding"]))
 
 
@@ -101,7 +100,9 @@ def read_mail(raw: bytes) -> Mail:
 
 
 def _leaves(headers: Headers, body: bytes) -> Iterator[Part]:
-    """Yields the leaves depth first. Instead of recursion, uses a stack of the parts that have not been opened yet."""
+    """Yields the leaves depth-first. Instead of recursion, this method uses a stack of the parts that have not been
+    opened yet.
+    """
     stack, found = [(headers, body, 0)], 0
     while stack and found < PARTS_MAX:
         headers, body, depth = stack.pop()

@@ -1,7 +1,8 @@
 """Delivery reports in prose: a program's notice for people, followed by the returned message or its headers.
 
-Each program has its own phrases, but they share a structure: a notice, the failed addresses with the server's reply for
-each, and a line that separates the notice from the returned message. The rules here follow that structure.
+Each program has its own phrases, but all notices have the same structure. They begin with a text for people, list the
+failed addresses with the server's reply for each, and end with a line that separates the notice from the returned
+message. The rules in this module follow that structure.
 """
 
 import re
@@ -142,7 +143,9 @@ def _returned_part(mail: Mail) -> Headers | None:
 
 
 def _message_headers(part: Part) -> Headers:
-    """Returns a message's headers. Some programs omit the part's own header; others add a blank line before it."""
+    """Returns a message's headers. Some programs omit the part's own header, whereas others add a blank line before
+    it.
+    """
     return part.message().headers
 
 
@@ -239,8 +242,8 @@ def parted(text: str, addresses: list[str]) -> list[Failed]:
 
 
 def about(text: str, address: str) -> str:
-    """Returns the part of the text about an address: from the line that begins with it, or else from the first line
-    that contains it, or else the whole text.
+    """Returns the part of the text about an address. It starts at the line that begins with the address, or else at the
+    first line that contains it. If there is neither, it is the whole text.
     """
     pattern = re.escape(address[:200])
     match = re.search(rf"^[ \t<\"'*•>-]{{0,20}}{pattern}", text, re.IGNORECASE | re.MULTILINE) or re.search(

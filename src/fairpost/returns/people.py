@@ -13,7 +13,7 @@ from fairpost.returns.quotes import written
 
 AWAY_MAX = timedelta(days=180)
 OWN_CHARS_MAX = 3_000  # maximum characters of the person's text
-REQUEST_CHARS_MAX = 400  # longer text contains more than a request to unsubscribe
+REQUEST_CHARS_MAX = 400  # longer text must contain more than a request to unsubscribe
 
 _SUBJECT = re.compile("|".join(words.AUTOMATIC_SUBJECTS), re.IGNORECASE)
 _TEXT = re.compile("|".join(words.AUTOMATIC_TEXTS), re.IGNORECASE)
@@ -44,7 +44,7 @@ def own_text(mail: Mail) -> str:
 
 
 def is_automatic(mail: Mail) -> bool:
-    """Returns whether a program answered for a person (RFC 3834), judging by headers, or otherwise by subject and
+    """Returns whether a program answered for a person (RFC 3834), judging by the headers, or else by the subject and
     text.
     """
     headers = mail.headers
@@ -81,7 +81,7 @@ def _is_marked(headers: Headers) -> bool:
 
 def _is_own_rule(headers: Headers) -> bool:
     """Returns whether a rule in the sender's own mailbox wrote this message. Rules in other mailboxes forward mail that
-    people wrote.
+    was written by people.
     """
     return same(headers["x-ms-exchange-inbox-rules-loop"], address_of(headers["from"]))
 
@@ -111,7 +111,7 @@ def token_of_request(mail: Mail) -> str | None:
 
 
 def wants_out(mail: Mail) -> bool:
-    """Returns whether a person asks not to receive any more mail, in a short message or in the subject of an empty
+    """Returns whether a person asks to receive no more mail, either in a short message or in the subject of an empty
     one.
     """
     text = own_text(mail)
@@ -145,7 +145,9 @@ _MONTH_DAY = re.compile(rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(
 
 
 def away_until(mail: Mail, *, today: date) -> date | None:
-    """Returns the first day on which the person is back, if the auto-reply contains a date in the next half year."""
+    """Returns the first day on which the person is back, if the auto-reply contains a date within the next half
+    year.
+    """
     told = re.search(r"enddate=(\d{4}-\d\d-\d\d)", mail.headers["x-apple-criteria"], re.IGNORECASE)
     if told:
         return _bounded(date.fromisoformat(told[1]) + timedelta(days=1), today)
@@ -183,7 +185,7 @@ def _dates(text: str, today: date) -> list[tuple[int, int, date]]:
 
 
 def _of_numbers(first: int, second: int, year: str | None, separator: str, today: date) -> date | None:
-    """Returns the date given by two numbers: a day and a month. If they are separated by slashes, their order is
+    """Returns the date given by two numbers: a day and a month. If the numbers are separated by slashes, their order is
     unknown. If two dates are possible, returns the later one.
     """
     ways = [_in_year(year, second, first, today)]
@@ -207,8 +209,8 @@ def _day(year: int, month: int, day: int) -> date | None:
 
 
 def reference_day(mail: Mail, now: datetime) -> date:
-    """Returns the day on which the message was written, if it is plausible. Dates without a year are relative to this
-    day.
+    """Returns the day on which the message was written, if the date is plausible. Dates without a year are relative to
+    this day.
     """
     sent = sent_on(mail)
     return sent if sent is not None and abs((now.date() - sent).days) <= AWAY_MAX.days else now.date()

@@ -21,7 +21,9 @@ _SIGNATURE = re.compile(
 
 
 def written(text: str) -> str:
-    """Returns the person's own text: everything before the first line that introduces a quote, except quoted lines."""
+    """Returns the person's own text, which is everything before the first line that introduces a quote, except quoted
+    lines.
+    """
     kept: list[str] = []
     lines = text.replace("\r\n", "\n").split("\n")[:LINES_MAX]
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Finds the server's reply in a report's text: its code, its status, and the step of the conversation."""
+"""Finds the server's reply in a report's text, with its code, its status, and the step of the conversation."""
 
 import re
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
         # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows these replies after
         # DATA.
         (r">>> ?data\b.{0,4000}?<<< ?5\d\d[^\n]{0,40}?(?:need rcpt|no valid recip|valid rcpt)", Step.RCPT),
-        # qmail names the step in words, and Google (until 2016) named it by a number.
+        # qmail names the step in words. Until 2016, Google gave its number.
         (r"does not like recipient", Step.RCPT),
         (r"failed after i sent the message|\(state 1[78]\)", Step.DOT),
         (r"but sender was rejected", Step.MAIL),
@@ -70,7 +70,9 @@ def _own_lines(text: str, code: str) -> str:
 
 
 def _status_in(text: str, kind: str = "") -> str:
-    """Returns the first status code that agrees with the reply code. Other numbers may be versions or addresses."""
+    """Returns the first status code that agrees with the reply code. Other numbers may be parts of versions or
+    addresses.
+    """
     right_after = STATUS.match(text.lstrip(" -"))  # 550 4.4.7 is Microsoft's own status for a message that expired
     found = (match for match in STATUS.finditer(text) if match[1] == kind or (not kind and match[1] != "2"))
     match = right_after if right_after and kind and right_after[1] != "2" else next(found, None)

@@ -1,4 +1,6 @@
-"""The URL of this installation for browsers: FAIRPOST_PUBLIC_URL, or the port of a running `fairpost up`."""
+"""The URL of this installation for browsers, which is FAIRPOST_PUBLIC_URL or uses the port of a running `fairpost
+up`.
+"""
 
 import fcntl
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The account `dev`, which delivers to the development inbox, so a first e-mail needs no setup."""
+"""The account `dev`, which delivers to the development inbox so that a first e-mail needs no setup."""
 
 from fairpost.model.account import Limits
 from fairpost.store.store import Store

@@ -89,7 +89,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
         has_said_goodbye = asyncio.run(
             _orchestrate(sock, lifeline, settings, options, name, log, is_again=message["again"])
         )
-        if presence is not None and has_said_goodbye:  # otherwise the next engine here reports this one as dead
+        if presence is not None and has_said_goodbye:  # otherwise, the next engine here would report this one as dead
             presence.withdraw()
 
     def worker(sock: socket.socket, lifeline: int, message: Message) -> None:
@@ -116,7 +116,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
 def engines_folder(settings: Settings) -> Path:
     """Returns the folder for this region.
 
-    Each region has its own folder, because an engine cannot clean up after dead engines of other regions.
+    Each region has its own folder, because an engine cannot clean up after dead engines in other regions.
     """
     return settings.home / RUNNING / settings.region_name
 
@@ -298,7 +298,7 @@ class Watch:
             self._log(Reason("email.put_back", emails=cut))
 
     async def run(self) -> None:
-        """Runs the checks. A failed check does not stop the loop, because no other code would restart it."""
+        """Runs the checks. A failed check does not stop the loop, because nothing else would restart it."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             try:

@@ -1,9 +1,9 @@
 """The account defined by environment variables: FAIRPOST_SMTP_HOST and related ones.
 
-An engine creates or updates it when it starts. The variables determine its server, password and sender, and its batch
-size if the variable for it is set. Its limits, pool and status are stored like those of any account: you can change
-them, and no engine changes them back. Limits that you have not changed follow the provider, even if the address moves
-to a different provider.
+An engine creates or updates it when it starts. The variables determine its server, password and sender, and also its
+batch size if the variable for that is set. Its limits, pool and status are stored like those of any account. You can
+change them, and no engine changes them back. Limits that you have not changed follow the provider, even if the address
+moves to a different provider.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,8 @@ class GivenAccount:
 
 def given_account(settings: Settings) -> GivenAccount | None:
     """Returns the account defined by the environment variables, or None. Raises SettingsError if the variables
-    contradict each other."""
+    contradict each other.
+    """
     if settings.smtp_host is None:
         return None
     if settings.smtp_from_address is None:
@@ -92,7 +93,7 @@ def is_of_environment(account: Account) -> bool:
 
 
 def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Path) -> dict[str, Any]:
-    """Returns the columns that differ from the variables, with their new values; a new `secret` is not sealed yet.
+    """Returns the columns that differ from the variables, with their new values. A new `secret` is not sealed yet.
 
     Raises VaultError if the stored password cannot be decrypted. A different key is a mistake, so nothing is encrypted
     with it.
@@ -131,8 +132,8 @@ def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str,
 def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
     """Returns the known provider of an address, and its initial limits.
 
-    An unknown provider has no limits. Such a server is usually rented or operated for this purpose and refuses mail
-    when it is overloaded.
+    An unknown provider has no limits. Its server is usually rented or operated for this purpose, and refuses mail when
+    it is overloaded.
     """
     preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
     return (preset.name, preset.limits) if preset else (None, Limits())
@@ -141,11 +142,11 @@ def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
 async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
     """Updates the stored account to match the variables. Returns what was done, or what you should do.
 
-    Returns None if everything matches and nothing was written.
+    Returns None if everything matched and nothing was written.
     """
     given = await as_stored(store, given)
     for _ in range(TRIES):
-        with suppress(ChangedMeanwhile):  # by another engine or manually; try again with those changes
+        with suppress(ChangedMeanwhile):  # changed by another engine or manually, so try again with those changes
             return await _bring_in_line(store, given, vault, home=home)
     raise FairpostError("conflicting updates")
 

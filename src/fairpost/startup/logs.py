@@ -70,7 +70,7 @@ class EventFormatter(logging.Formatter):
 
 
 def start_logging(settings: Settings, *, log_format: LogFormat | None = None, stream: TextIO | None = None) -> Log:
-    """Sends everything logged in this process to `stream`, by default stderr."""
+    """Sends everything that is logged in this process to `stream`, which is stderr by default."""
     stream = stream or sys.stderr
     chosen = log_format or settings.log_format
     handler = logging.StreamHandler(stream)

@@ -1,6 +1,5 @@
-"""Assembles the parts: from settings to a running database and a store on it.
-
-This module makes no decisions. Commands decide what to do with the parts.
+"""Assembles the parts from the settings: a running database, and a store that uses it. This module makes no decisions.
+Commands decide what to do with the parts.
 """
 
 import asyncio
@@ -43,8 +42,8 @@ CONNECT_S_MAX = 10.0
 def embedded(settings: Settings) -> EmbeddedServer:
     """Returns the embedded server.
 
-    Raises NotInstalled if the extra `local` is not installed, even if PostgreSQL is installed on the system: a missing
-    URL on a server is a mistake.
+    Raises NotInstalled if the extra `local` is not installed, even if PostgreSQL is installed on the system, because a
+    missing URL on a server is a mistake.
     """
     if not is_installed(Extra.LOCAL):
         raise NotInstalled(
@@ -120,7 +119,7 @@ def fairness_of(settings: Settings) -> Fairness:
 
 
 def home_database_url(settings: Settings) -> str:
-    """Does what `home_url` does, but outside an event loop."""
+    """Does the same as `home_url`, but outside an event loop."""
     return asyncio.run(home_url(settings))
 
 
@@ -169,7 +168,7 @@ def directory_of(settings: Settings) -> Directory:
 
 
 def require_region(settings: Settings) -> None:
-    """Requires a region, because mail written to the home database by mistake would stay there."""
+    """Requires that a region is selected, because mail written to the home database by mistake would stay there."""
     if settings.regions and not settings.region:
         names = settings.regions.names
         raise SettingsError(f"There are several regions: {', '.join(names)}. Choose one: FAIRPOST_REGION={names[0]}")
@@ -189,10 +188,9 @@ def _of_region(settings: Settings) -> Iterator[None]:
 
 
 async def server_url(settings: Settings, *, is_again: bool = False) -> str:
-    """Returns the URL of a running server: the configured one, or the embedded one, started if necessary.
-
-    `is_again` means that the server ran before. If it has been stopped intentionally since then, or its data is gone,
-    it is not started.
+    """Returns the URL of a running server: the configured one, or the embedded one, which is started if necessary.
+    `is_again` means that the embedded server ran before. If it has been stopped intentionally since then, or its data
+    is gone, it is not started.
     """
     if settings.database_url:
         return settings.database_url
@@ -232,7 +230,7 @@ async def open_store(
 
 @asynccontextmanager
 async def open_home(settings: Settings) -> AsyncIterator[Store]:
-    """Yields a store on the home database, whichever region is selected."""
+    """Yields a store for the home database, whichever region is selected."""
     url = await home_url(settings)
     with in_plain_words(url):
         async with Store.open(url, connections_max=1) as store:

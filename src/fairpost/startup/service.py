@@ -1,7 +1,5 @@
-"""Assembles the service: from settings to open databases and the processes that serve them.
-
-The parent process only waits. The code that answers requests is imported where it is needed, because importing it takes
-a second.
+"""Assembles the service from the settings: open databases, and the processes that serve requests. The parent process
+only waits. The code that answers requests is imported where it is needed, because the import takes a second.
 """
 
 import asyncio
@@ -39,9 +37,9 @@ if TYPE_CHECKING:
     from fairpost.api.service import Service
 
 CONNECTIONS_MAX = 10  # per process and database
-ENTRANCES_MAX = 3  # additional connections for authentication
+ENTRANCES_MAX = 3  # additional connections, for authentication
 HOME_CONNECTIONS_MAX = 4
-DURATIONS_EVERY_S = 5.0  # how often durations of HTTP requests are stored
+DURATIONS_EVERY_S = 5.0  # how often the durations of HTTP requests are stored
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The only module that generates random numbers. All other code receives them as arguments."""
+"""The only module that generates random numbers. All other code receives random numbers as arguments."""
 
 import random
 import secrets

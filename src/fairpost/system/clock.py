@@ -31,8 +31,8 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Return the seconds since some fixed moment. The value never decreases, and it keeps increasing while the machine
-    is suspended.
+    """Return the seconds since some fixed moment. The value never decreases and keeps increasing while the machine is
+    suspended.
     """
     return _manual.now.timestamp() if _manual else steady()
 
@@ -56,7 +56,7 @@ def stated() -> datetime | None:
 
 @contextmanager
 def stopped_at(moment: datetime) -> Iterator[ManualClock]:
-    """Inside this context, the yielded clock determines this process's time."""
+    """Inside this context, the yielded clock determines the process's time."""
     global _manual
     before, _manual = _manual, ManualClock(moment)
     try:

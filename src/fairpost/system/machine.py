@@ -13,7 +13,7 @@ from pathlib import Path
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MOUNTS = Path("/proc/self/mountinfo")
 
-# File systems that this kernel manages, so all of its processes share locks and mapped pages. Once a block is
+# File systems that this kernel manages itself, so all of its processes share locks and mapped pages. Once a block is
 # allocated, it can be written again, so writing to mapped memory cannot fail because the disk is full.
 LOCAL = frozenset({"tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "overlay"})
 

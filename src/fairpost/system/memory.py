@@ -33,7 +33,9 @@ def write_note(folder: Path, name: str, note: Mapping[str, Any]) -> None:
 
 
 def inodes(paths: list[Path]) -> str | None:
-    """Identify these files by their inodes, which differ in a copy. Return None if a file is missing or not accessible."""
+    """Identify these files by their inodes, which a copy does not share. Return None if a file is missing or not
+    accessible.
+    """
     try:
         return "-".join(str(path.stat().st_ino) for path in paths)
     except OSError:

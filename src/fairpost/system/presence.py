@@ -1,6 +1,6 @@
-"""Proof that all of a program's processes are gone: they share a lock on a file. The lock belongs to the open file,
-which forks inherit. The system releases the lock when the last of these processes ends, for whatever reason. Another
-process that acquires the lock can be sure that none of them is alive.
+"""Proof that all of a program's processes are gone. The processes share a lock on a file. The lock belongs to the open
+file, which forks inherit. The system releases the lock when the last of these processes ends, for whatever reason.
+Another process that acquires the lock can be sure that none of them is alive.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ class Presence:
         unborn = folder / f"{name}{_UNBORN}"
         fd = os.open(unborn, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        unborn.rename(folder / name)  # locked before other processes can find it
+        unborn.rename(folder / name)  # the file is locked before other processes can find it
         return cls(folder / name, fd)
 
     def withdraw(self) -> None:
@@ -45,7 +45,7 @@ def announced(folder: Path) -> list[str]:
 def if_gone(folder: Path, name: str) -> Iterator[bool]:
     """Yield whether all processes with this name are gone.
 
-    While the context is open, no other process can run the cleanup. When it closes, the name is removed.
+    While the context is open, no other process can run the cleanup. When the context closes, the name is removed.
     """
     try:
         fd = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)

@@ -13,7 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Vitals:
     processes: int
     cpu_s: float  # CPU time since the start of each process
-    rss_bytes: int  # shared pages are counted for each process
+    rss_bytes: int  # shared pages are counted once for each process
 
 
 def vitals_of(pids: Iterable[int], *, proc: Path = Path("/proc")) -> Vitals | None:

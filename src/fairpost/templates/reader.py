@@ -1,4 +1,6 @@
-"""Reads a template before it runs: finds its fields, and rejects anything that is not part of the language."""
+"""Reads a template before it runs. Finds the template's fields, and rejects anything that is not part of the
+language.
+"""
 
 import re
 from collections.abc import Iterable
@@ -8,11 +10,11 @@ from typing import NamedTuple, NoReturn
 from fairpost.model.errors import FairpostError
 
 TEMPLATE_CHARS_MAX = 1_048_576
-CHARS_MAX = {"subject": 1_000, "text": 1_048_576, "html": 10_485_760}  # maximum characters of the rendered result
+CHARS_MAX = {"subject": 1_000, "text": 1_048_576, "html": 10_485_760}  # maximum characters in the rendered result
 FIELD_DEPTH_MAX = 8
 TOKENS_MAX = 100  # maximum tokens in one tag
-DEPTH_MAX = 16  # maximum depth of nested if and for
-ARMS_MAX = 50  # maximum elif branches of one if
+DEPTH_MAX = 16  # maximum nesting depth of `if` and `for`
+ARMS_MAX = 50  # maximum `elif` branches in one `if`
 
 OPENING = re.compile(r"\{\{-?|\{%[-+]?|\{#")
 TOKEN = re.compile(
@@ -28,7 +30,7 @@ TOKEN = re.compile(
 INDEX = re.compile("[0-9]{1,4}")
 PROCESSED = re.compile("[“”„‘’«»\xa0]")  # characters that word processors substitute for quotes and spaces
 
-FILTERS = {  # the possible numbers of arguments of each filter
+FILTERS = {  # the possible numbers of arguments for each filter
     "default": {1}, "d": {1}, "join": {0, 1}, "round": {0, 1}, "capitalize": {0}, "float": {0}, "int": {0},
     "length": {0}, "lower": {0}, "title": {0}, "trim": {0}, "upper": {0}, "urlencode": {0},
 }  # fmt: skip
@@ -70,7 +72,7 @@ class Reader:
     the text that it has read.
 
     The engine treats a missing field as empty text, and a missing field inside another field as undefined. Both count
-    as false, but an undefined value supports no comparisons and, apart from fallbacks, no filters.
+    as false. An undefined value, however, supports no comparisons and, apart from fallbacks, no filters.
     """
 
     def __init__(self, part: str, source: str) -> None:
@@ -197,7 +199,7 @@ class Reader:
 
     def _either(self) -> set[str]:
         needs = self._both()
-        while self._take("or"):  # the value on the left may be empty
+        while self._take("or"):  # the value on the left-hand side may be empty
             needs = self._both()
         return needs
 

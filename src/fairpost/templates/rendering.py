@@ -1,8 +1,8 @@
 """Renders the content of e-mails with placeholders for each recipient, as in `Hello {{ first_name or "there" }}`.
 
-The language is a small subset of Jinja for authors who do not program: fields, fallbacks, if and for. reader.py reads
-each template first, finds its fields, and rejects anything outside that language; minijinja then only runs it. A field
-that is absent, null or blank is missing. A missing field is never printed as empty text.
+The language is a small subset of Jinja for authors who do not program: fields, fallbacks, `if` and `for`. reader.py
+reads each template first, finds its fields, and rejects anything outside that language; minijinja then only runs the
+template. A field that is absent, null or blank is missing. A missing field is never printed as empty text.
 """
 
 import re
@@ -30,8 +30,8 @@ from fairpost.templates.reader import (
 VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
 STEPS_MAX = 20_000  # enough for a thousand entries with three fields each, because a field takes two or three steps
-LOOPED_CHARS_MAX = 268_435_456  # maximum output of a loop that prints plain text until the steps run out
-LIGHT_TAGS_MAX = 100  # to save memory, templates with more tags or a loop are limited to less output and shorter values
+LOOPED_CHARS_MAX = 268_435_456  # the most output that a loop with plain text can print before the steps run out
+LIGHT_TAGS_MAX = 100  # to save memory, templates with a loop or more tags than this get less output and shorter values
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
 
@@ -39,7 +39,7 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Unrenderable(FairpostError):
-    """The template cannot be rendered with this recipient's fields, but may work for other recipients."""
+    """The template cannot be rendered with this recipient's fields, but it may work for other recipients."""
 
 
 class UnfitValue(Unrenderable):
@@ -51,7 +51,7 @@ class UnfitValue(Unrenderable):
 
 
 class MissingFields(Unrenderable):
-    """The recipient lacks required fields. `missing_of` returns the same fields."""
+    """The recipient lacks required fields, which are the ones that `missing_of` returns."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         fallback = f'{{{{ {names[0]} or "something else" }}}}'
@@ -88,7 +88,7 @@ class Compiled:
     """A compiled template, which any number of threads can render. Each process compiles its own copy.
 
     `required` lists the fields that every recipient needs. `optional` lists the fields that have a fallback or are
-    checked with `if`. A nested field is named with a dot: order.total.
+    checked with `if`. A nested field is named with a dot, as in `order.total`.
     """
 
     def __init__(self, sources: dict[str, str], readers: "list[Reader]") -> None:

@@ -1,4 +1,4 @@
-"""Sample values for a preview, guessed from the names of fields and how the fields are used."""
+"""Sample values for a preview, guessed from the names of the fields and from how the fields are used."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _Tree = dict[str, "_Tree"]  # each step of a path, with the steps below it
 
 
 def sample_of(compiled: Compiled) -> dict[str, Any]:
-    """Returns values for a preview, guessed from the names of the fields and how the fields are used."""
+    """Returns values for a preview, guessed from the names of the fields and from how the fields are used."""
     numbers = {tuple(path.split(".")) for path in compiled._numbers}
     tree: _Tree = {}
     for path in compiled._shape:

@@ -1,4 +1,4 @@
-"""Helpers for transports that compose messages: a cache of encoded contents and an e-mail's sender."""
+"""Helpers for transports that compose messages: a cache of encoded content, and an e-mail's sender."""
 
 from collections import OrderedDict
 
@@ -14,8 +14,8 @@ def sender_of(account: Account, email: Outgoing) -> Mailbox:
 
 
 class PreparedContents:
-    """Caches the encoded form of the most recently used contents. Contents never change, and many e-mails may share one
-    content.
+    """Caches the encoded form of the most recently used contents. Content never changes, and many e-mails may share the
+    same content.
     """
 
     def __init__(self, *, bytes_max: int = PREPARED_BYTES_MAX) -> None:

@@ -1,6 +1,6 @@
-"""The form in which a kind of transport describes its settings: each setting once, with its limits. Options, requests
-and forms are derived from this. This module does no I/O and contains nothing specific to a kind: each kind's settings
-are in its folder.
+"""The form in which a kind of transport describes its settings. Each setting is described once, with its limits, and
+options, requests and forms are derived from this description. This module does no I/O and contains nothing specific to
+one kind, whose settings are in its own folder.
 """
 
 import re
@@ -17,7 +17,7 @@ SECRET_BYTES_MAX = 10_000  # large enough for long tokens
 class Setting:
     """One setting. `type` is str, int, bool, an enumeration, or a group of settings.
 
-    An optional setting may be omitted or null; its value is then `default`.
+    If an optional setting is omitted or null, its value is `default`.
     """
 
     name: str
@@ -47,13 +47,13 @@ HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # in respons
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A setting on a form. `setting` is its name, prefixed with its group, such as oauth.client_id."""
+    """A setting on a form. `setting` is the setting's name, prefixed with its group, as in `oauth.client_id`."""
 
     setting: str
     label: str
     hint: str = ""
     is_needed: bool = False
-    input: str = ""  # HTML input type (email, file) if it cannot be derived from the setting
+    input: str = ""  # HTML input type (email, file), if it cannot be derived from the setting
     accept: str = ""  # the `accept` attribute of a file input
     placeholder: str = ""
     options: tuple[tuple[str, str], ...] = ()  # each value of an enumeration, with its label

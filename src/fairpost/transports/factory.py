@@ -38,8 +38,8 @@ def transport_of(
 
 
 def reader_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = None) -> MailboxReader | None:
-    """Returns the reader of the account's mailbox, or None if it is not read. Raises the same errors as `transport_of`,
-    and EndpointRefused.
+    """Returns the reader of the account's mailbox, or None if the mailbox is not read. Raises the same errors as
+    `transport_of`, and EndpointRefused.
     """
     settings = server_settings(account, guard=guard)
     kind = kind_of(settings)

@@ -1,7 +1,7 @@
 """Restricts the servers that a workspace's account may use.
 
-The account may use its own SMTP server if the guard allows this server, and Google and Microsoft at their public
-addresses. Call `server_refusal` before storing such an account.
+The account may use its own SMTP server if the guard allows that server. It may also use Google and Microsoft at their
+public addresses. Call `server_refusal` before storing such an account.
 """
 
 from fairpost.model.account import Account
@@ -16,10 +16,9 @@ from fairpost.transports.registry import kind_of
 
 
 def own_endpoint(settings: TransportSettings) -> str | None:
-    """Returns the name of a setting, such as "base_url", that replaces the provider's public address, or None.
-
-    This includes settings that refer to the operator's files, but not an SMTP server's host and port, which the guard
-    checks.
+    """Returns the name of a setting that replaces the provider's public address, such as "base_url", or None if there
+    is none. Settings that refer to the operator's files are included. An SMTP server's host and port are not, because
+    the guard checks them.
     """
     return "kind" if isinstance(settings, UnknownTransport) else kind_of(settings).own_endpoint(settings)
 
@@ -51,7 +50,9 @@ def standard(settings: ServerSettings) -> ServerSettings:
 
 
 class BarredTransport:
-    """Sends nothing and keeps all e-mails waiting. Used for accounts whose settings name a forbidden server."""
+    """A transport for accounts whose settings name a forbidden server. It sends nothing and keeps all e-mails
+    waiting.
+    """
 
     def __init__(self, words: str) -> None:
         self._words = words

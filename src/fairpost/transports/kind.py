@@ -1,9 +1,7 @@
-"""The interface between a kind of transport and the rest of the program: one class in the kind's folder, listed in
-registry.py.
-
-Its descriptions are data. Its methods import other modules only when they are called, because commands that only print
-help also load this module. Many methods have a default that is derived from the settings and can be overridden by a
-kind.
+"""The interface between a kind of transport and the rest of the program. Each kind has one class in its own folder,
+listed in registry.py. Its descriptions are data. Its methods import other modules only when they are called, because
+commands that only print help also load this module. Many methods have a default that is derived from the settings and
+can be overridden by a kind.
 """
 
 from abc import ABC, abstractmethod
@@ -43,7 +41,8 @@ class Given(Protocol):
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> ServerSettings | None:
         """Returns the settings to store, or None to keep all settings. Raises FairpostError if something is missing.
 
-        If the sealed secret is kept, it is the `secret` of these settings. `name` and `mailbox` belong to the account.
+        If the sealed secret is kept, the returned settings contain it as `secret`. `name` and `mailbox` belong to the
+        account.
         """
 
 
@@ -56,7 +55,7 @@ class TransportKind(ABC, Generic[S]):
     asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
     preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider
     presets: ClassVar[Mapping[str, str]] = {}  # presets that replace `preset`, by the address's provider
-    read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that enables reading
+    read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that enables reading the mailbox
     keeps_secret: ClassVar[bool] = True  # whether a request that changes no setting may omit the secret
 
     @property
@@ -121,7 +120,7 @@ class TransportKind(ABC, Generic[S]):
         guard: "NetworkGuard | None",
         is_brief: bool = False,
     ) -> "list[Tried]":
-        """Tests the server without sending anything. Returns every step taken, in order; if a step failed, it is the
+        """Tests the server without sending anything. Returns every step taken, in order. If a step failed, it is the
         last one.
 
         `name` and `address` belong to the account. `is_brief` means that an HTTP request is waiting for the result.
@@ -166,14 +165,14 @@ class TransportKind(ABC, Generic[S]):
 
     def sending_host(self, settings: S) -> str | None:
         """Returns a server that sends the mail to the internet and must therefore be allowed by SPF, or None if no such
-        server is known. Another host name of the same organization is sufficient.
+        server is known. Any other host name of the same organization would do.
         """
         return None
 
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
         """Returns the TLS support that the server offers, without signing in.
 
-        Returns None if the server is always reached over TLS or is on this machine.
+        Returns None if connections to the server always use TLS or the server is on this machine.
         """
         return None
 
@@ -190,7 +189,7 @@ class TransportKind(ABC, Generic[S]):
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
-        """Returns why the guard does not allow this server, or None if it does."""
+        """Returns why the guard does not allow this server, or None if the guard allows it."""
         return None
 
     # ── display ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,8 +244,8 @@ class TransportKind(ABC, Generic[S]):
     ) -> tuple[S, str | None]:
         """Returns the settings to store and the secret to seal. Raises WrongSetting.
 
-        If the sealed secret is kept, it is the `secret` of these settings. This default supports at most one secret,
-        which is kept as long as no other setting changes.
+        If the sealed secret is kept, the returned settings contain it as `secret`. This default implementation supports
+        at most one secret, which is kept as long as no other setting changes.
         """
         for each in self.asked:
             if each.is_needed and not each.is_secret and given.get(each.name) is None:

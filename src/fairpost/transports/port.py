@@ -64,8 +64,8 @@ class DraftingTransport(ClosableTransport, Protocol):
     async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer: ...
 
     async def discard(self, account: Account, evidence: Evidence) -> None:
-        """Deletes a draft that will not be sent. Never fails: a draft that cannot be deleted remains at the provider,
-        unsent.
+        """Deletes a draft that will not be sent. Never fails, because a draft that cannot be deleted simply remains at
+        the provider, unsent.
         """
 
 
@@ -74,7 +74,7 @@ class ComposingTransport(ClosableTransport, Protocol):
     """A transport that can compose a message before it is sent."""
 
     def compose_ahead(self, account: Account, email: Outgoing) -> None:
-        """Composes the e-mail that will probably be sent next, while the database commits the start of its send. Never
+        """Composes the e-mail that will probably be sent next, while the database commits the start of that send. Never
         fails.
         """
 

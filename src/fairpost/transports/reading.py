@@ -24,7 +24,7 @@ class Found:
 
 class Unreadable(Exception):
     """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change to the account's
-    settings can fix this. `beyond` is the position that skips the message that was being fetched.
+    settings can fix the problem. `beyond` is the position that skips the message that was being fetched.
     """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
@@ -40,7 +40,7 @@ class MailboxReader(Protocol):
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
         """Yields the messages that arrived after the position, oldest first. Without a position, starts at the current
-        state and finds no mail. If the position is no longer valid, yields the messages that have arrived since the
+        state and yields no mail. If the position is no longer valid, yields the messages that have arrived since the
         last check (`since`), including some that were yielded before.
         """
 

@@ -1,8 +1,8 @@
-"""For staging: sends every e-mail to one address instead of its recipients, who are still named in the e-mail but do
-not receive it.
+"""Sends every e-mail to one address instead of its recipients, for staging. The recipients are still named in the
+e-mail but do not receive it.
 
-The server's reply for that address is recorded for the recipients, but never as a missing mailbox, so no recipient is
-suppressed because a test mailbox does not exist.
+The server's reply for that address is recorded for the recipients, but never as a missing mailbox. No recipient is
+therefore suppressed because a test mailbox does not exist.
 """
 
 import re
@@ -34,7 +34,7 @@ class Redirected:
         await self._transport.close()
 
     def _booked_on(self, email: Outgoing, report: Report) -> Report:
-        """Gives all recipients the outcome for the one address, except that they do not bounce."""
+        """Gives all recipients the outcome for the one address, except that none of them bounces."""
         own = report.recipients.get(self._address)
         ended = report.reply if report.step not in _BEFORE_ANY_ADDRESS else None
         refusal = next((reply for reply in (own, ended) if reply is not None and _may_be_about_an_address(reply)), None)
@@ -56,7 +56,7 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
     headers = {name: value for name, value in email.content.headers.items() if name.lower() != HEADER.lower()}
     content = replace(
         email.content,
-        id=-email.id,  # the content now belongs only to this e-mail, so caches must not return the shared one
+        id=-email.id,  # the content now belongs only to this e-mail, so caches must not return the shared content
         headers={**headers, HEADER: ", ".join(f"{person.kind} {person.address}" for person in email.recipients)},
     )
     shown = tuple(_harmless(person, address) for person in email.recipients if person.kind != "bcc")

@@ -1,4 +1,4 @@
-"""The kinds of transport. To add one, add a folder and a line here: see docs/transports.md."""
+"""The kinds of transport. To add one, add a folder and a line here, as described in docs/transports.md."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -30,7 +30,7 @@ def kind_of(settings: ServerSettings) -> TransportKind[Any]:
 
 
 def preload() -> None:
-    """Imports the modules that sending needs, for every kind."""
+    """Imports, for every kind, the modules needed for sending."""
     for kind in kinds():
         kind.preload()
 

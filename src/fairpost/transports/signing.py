@@ -1,6 +1,6 @@
 """Selects and opens the keys that sign an e-mail, for transports whose provider does not sign. A key signs mail with a
 From address in its domain or a subdomain, which DMARC treats as aligned. If a key cannot be opened (Locked), the
-operator must act. Until then, the mail waits, because without a signature it would look forged.
+operator must act. Until then, the mail waits, because unsigned mail would look forged.
 """
 
 from collections import OrderedDict
@@ -32,7 +32,7 @@ class Signer:
         self._opened: OrderedDict[int, SigningKey] = OrderedDict()
 
     def keys_for(self, email: "Outgoing", sender: "Mailbox") -> tuple[SigningKey, ...]:
-        """Returns the keys that sign this e-mail, ready for use. Raises Locked if one of them cannot be opened."""
+        """Returns the keys that sign this e-mail, ready for use. Raises Locked if one of the keys cannot be opened."""
         if not email.signing:
             return ()
         return tuple([self._opened_for(email, key) for key in keys_of(sender.address, email.signing)])

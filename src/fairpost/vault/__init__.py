@@ -1,1 +1,3 @@
-"""Secrets at rest: the master key, the secrets that it seals, and its rotation. The caller stores them."""
+"""Secrets at rest: the master key, the secrets that it seals, and its rotation. The caller stores the sealed
+secrets.
+"""

@@ -34,7 +34,7 @@ def write_private_key(key: PrivateKey) -> str:
 def read_private_key(text: str) -> PrivateKey:
     """Parse a private key. Raises VaultError."""
     try:
-        # Validating an RSA key takes 40 ms. This key was created here, and its seal proves that it has not been
+        # Validating an RSA key takes 40 ms. This key was created by Fairpost, and its seal proves that it has not been
         # changed.
         key = load_pem_private_key(text.encode("ascii"), password=None, unsafe_skip_rsa_key_validation=True)
     except ValueError:

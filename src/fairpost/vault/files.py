@@ -1,4 +1,4 @@
-"""A key in its own file: created once, completely or not at all, and readable only by its owner."""
+"""A key in its own file. The file is created once, completely or not at all, and is readable only by its owner."""
 
 import os
 import stat
@@ -89,7 +89,9 @@ def _spare(path: Path) -> Path:
 
 
 def _hand_to_owner(file: int, folder: Path) -> None:
-    """Give the file to the folder's owner: if root creates it in a user's folder, the user must be able to access it."""
+    """Give the file to the folder's owner. If root creates the file in a user's folder, that user must be able to
+    access it.
+    """
     if os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(file, owner.st_uid, owner.st_gid)

@@ -86,8 +86,8 @@ class Keyring:
         return self._given or create_key_file(self.file_new)
 
     def promote(self) -> None:
-        """Make the next key current. Call this once nothing in the database needs the old key any more. If the process
-        is killed at any point, you can call this again.
+        """Make the next key current. Call this function once nothing in the database needs the old key anymore. If the
+        process is killed at any point, you can call it again.
         """
         if not self.is_rotating:
             return

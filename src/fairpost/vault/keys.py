@@ -1,4 +1,4 @@
-"""A master key and its text form. Its ID may be shown to anyone, but the key itself is never shown."""
+"""A master key and its text form. The key's ID may be shown to anyone, but the key itself is never shown."""
 
 import re
 import secrets

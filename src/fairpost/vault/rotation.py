@@ -1,5 +1,5 @@
-"""Write sealed secrets and reseal all of them with another key. Both operations follow one rule: if the keys change
-between reading and writing, start again.
+"""Write sealed secrets and reseal all of them with another key. Both operations follow the same rule: if the keys
+change between reading and writing, start over.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -51,8 +51,8 @@ async def write_sealed(
 ) -> None:
     """Write an account's secret, or the secret of another `owner`.
 
-    `write` receives the sealed secret and the keys that were in use; it raises KeysChanged if different keys are now in
-    use.
+    `write` receives the sealed secret and the keys that were in use. It raises KeysChanged if different keys are in use
+    by then.
     """
     if owner is None:
         assert account_id is not None

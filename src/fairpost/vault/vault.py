@@ -1,7 +1,7 @@
 """Seal and open secrets with AES-256-GCM. Each secret is bound to its account, DKIM key or webhook.
 
-A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. A secret that cannot be opened raises a VaultError.
-Only the operator can fix this; there may be nothing wrong with the account or its server.
+A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. If a secret cannot be opened, VaultError is raised.
+Only the operator can fix this problem; there may be nothing wrong with the account or its server.
 """
 
 import os
@@ -65,8 +65,8 @@ class Vault:
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
-        """Return the key to seal with while these keys are in use. A single key seals everything, so either all secrets
-        can be opened or none.
+        """Return the key to seal with while these keys are in use. A single key seals all secrets, so either all of
+        them can be opened or none.
         """
         missing = sorted(key_id for key_id in in_use if self.keyring.find(key_id) is None)
         if missing:

@@ -1,6 +1,6 @@
-"""One turn for an endpoint: posts the due events, in order for each e-mail, and decides what to store. Does not use the
-database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the events behind
-it in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other
+"""One turn for an endpoint. Posts the due events, in order for each e-mail, and decides what to store, without using
+the database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the later
+events in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other
 events are not tried.
 """
 
@@ -20,13 +20,13 @@ from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
 AT_ONCE = 16  # concurrent requests to one endpoint
-TURN_S_MAX = 10.0  # after this time, no further request begins
+TURN_S_MAX = 10.0  # after this time, no further requests are begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The result of a turn. `tried` lists the events in order of completion; `untried` lists those for which no request
-    was begun.
+    """The result of a turn. `tried` lists the events in order of completion. `untried` lists the events for which no
+    request was begun.
     """
 
     tried: tuple[Tried, ...]
@@ -40,8 +40,7 @@ class Turn:
         """Return whether the endpoint itself is to blame for the failures. It is not to blame if any event was
         delivered in this turn.
 
-        It is also not to blame if only old events were retried and it has accepted other events since they first
-        failed.
+        Nor is it to blame if only old events were retried and it has accepted other events since these first failed.
         """
         failed = [each.due for each in self.tried if not each.answered.is_delivered]
         is_news = hook.failing_since is not None or not all(_is_outlived(each, hook) for each in failed)
@@ -114,7 +113,7 @@ class _Delivering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """Everything that is stored after a turn, in one commit. `url` and `failed_before` are the webhook's values at the
+    """Everything that is stored in one commit after a turn. `url` and `failed_before` are the webhook's values at the
     start of the turn.
     """
 
@@ -159,7 +158,7 @@ def book(
     waiting = [*((each, now) for each in turn.untried), *behind]
     pending += [
         (each, lanes.get(each.lane, again)) for each, again in waiting
-    ]  # each waits for the failed event in its lane
+    ]  # each of them waits for the failed event in its lane
     failure = turn.last_failure
     booking = replace(
         _of(hook), cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending)

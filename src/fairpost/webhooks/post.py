@@ -1,5 +1,5 @@
-"""Posts a message to an endpoint and reports the result. Never raises an error because of the endpoint. Connections are
-kept open between messages. The host is resolved for each new connection, and connections are made only to addresses
+"""Posts a message to an endpoint and reports the result. Whatever the endpoint does, no error is raised. Connections
+are kept open between messages. The host is resolved for each new connection, and connections are made only to addresses
 that the guard allows. Redirects are not followed. A response is read up to a size limit. One time limit covers the
 whole request, so a slow server cannot extend it by sending a byte now and then.
 """
@@ -38,8 +38,8 @@ def system_tls() -> ssl.SSLContext:
 
 
 class Broken(Exception):
-    """The connection ended before the response was complete. `is_untouched` means that not a single byte of the
-    response had arrived.
+    """The connection ended before the response was complete. `is_untouched` means that not a single byte of a response
+    had arrived.
     """
 
     def __init__(self, words: str, *, is_untouched: bool) -> None:
@@ -166,8 +166,8 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, the URL may be in any network, and the events sent to it contain
-    all account names.
+    """The connections to one URL. With `is_operators`, the URL may point into any network, and the events sent to it
+    contain all account names.
     """
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
@@ -286,7 +286,7 @@ class Endpoint:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all connections are closed or have been idle for so long that the server will close them soon."""
+        """Whether each connection is closed or has been idle for so long that the server will soon close it."""
         return all(clock.steady() - each.idle_since_s >= IDLE_S_MAX or not each.is_open for each in self._free)
 
     def close(self) -> None:

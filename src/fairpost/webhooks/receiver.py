@@ -1,4 +1,4 @@
-"""A receiver on 127.0.0.1 for development: verifies each request and passes it on."""
+"""A receiver on 127.0.0.1 for development. It verifies each request and passes it on."""
 
 import asyncio
 import json

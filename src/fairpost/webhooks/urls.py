@@ -1,4 +1,4 @@
-"""The URLs that webhooks may have: `https` to a public host, or `http` to a host in a private network."""
+"""The URLs that webhooks may have: `https` for a public host, or `http` for a host in a private network."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from fairpost.policy.networks import Address, objection
 from fairpost.smtp.guard import NetworkGuard, NotAllowed
 
 URL_CHARS_MAX = 2000
-PORTS = frozenset({80, 443})  # as well as all ports from 1024 up
+PORTS = frozenset({80, 443})  # in addition to all ports from 1024 up
 PORT_MIN = 1024
 
 

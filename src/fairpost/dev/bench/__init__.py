@@ -1,3 +1,3 @@
-"""Benchmarks of the core, which use a separate database next to the configured one. They print figures. No test depends
-on these figures.
+"""Benchmarks of the core. They use a separate database next to the configured one and print figures, on which no test
+depends.
 """

@@ -28,8 +28,8 @@ from fairpost.system import clock
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
 BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails per request, by figure
-RATE_MAX = 1_000_000  # requests per minute; more than the benchmark can reach
-LIMIT = 1_000_000_000  # limit per user; e-mails are counted as usual, but the limit is never reached
+RATE_MAX = 1_000_000  # requests per minute, which is more than the benchmark can reach
+LIMIT = 1_000_000_000  # per user; e-mails are counted as usual, but never reach this limit
 LIMITS = {
     "FAIRPOST_USER_DAILY_MAX": str(LIMIT),
     "FAIRPOST_USER_WAITING_MAX": str(LIMIT),
@@ -153,7 +153,7 @@ async def _key(store: Store) -> str:
 
 @asynccontextmanager
 async def _staging(store: Store) -> AsyncIterator[None]:
-    """Absorbs arrivals as an engine does. Otherwise, they would accumulate and count towards limits."""
+    """Absorbs arrivals as an engine does. Otherwise, the arrivals would accumulate and count toward limits."""
 
     async def work() -> None:
         while True:

@@ -12,7 +12,7 @@ _TO = re.compile(rb"RCPT TO:<([^>]*)>", re.IGNORECASE)
 
 
 class Arrivals:
-    """Records when the 250 reply for each recipient was sent."""
+    """Records the time of the 250 reply for each recipient."""
 
     def __init__(self) -> None:
         self.at_s: dict[str, float] = {}

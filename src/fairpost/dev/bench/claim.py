@@ -1,4 +1,4 @@
-"""Measures a claim of 50 e-mails: with a short and a long queue, with most senders held, and after long use."""
+"""Measures a claim of 50 e-mails with a short and a long queue, with most senders held, and after long use."""
 
 from statistics import median
 

@@ -1,7 +1,7 @@
 """Measures how long it takes to compose an e-mail, compared with the standard library.
 
 The e-mail has 5 KB of text and HTML with umlauts and emoji. Two cases are measured: the content is encoded each time,
-or it is prepared once, as in a campaign.
+or prepared once, as in a campaign.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def bench_message(number: int) -> Message:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turns so that a momentary load on the machine affects all of them."""
+    """Measures the subjects in turns so that momentary load on the machine affects all subjects."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

@@ -34,5 +34,5 @@ async def spent_by_database(store: Store) -> Spent:
 
 
 def since(before: Spent, after: Spent) -> float:
-    """Returns the seconds used between two measurements by the processes that are in both."""
+    """Returns the seconds of CPU time used between two measurements by the processes that appear in both."""
     return sum(after[pid] - before[pid] for pid in after.keys() & before.keys())

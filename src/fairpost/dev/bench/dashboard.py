@@ -1,6 +1,7 @@
-"""Measures the size and cost of the pages with a long history: the size and load time of the first page, the time for
-each live topic, and the database load that viewers cause. Like a browser, it uses real sockets and a real service. For
-comparison, the same run measures the load that one viewer causes, and a plain count of the queue.
+"""Measures the size and cost of the pages when there is a long history. The figures are the size and load time of the
+first page, the time for each live topic, and the database load that viewers cause. Like a browser, it uses real sockets
+and a real service. For comparison, the same run measures the load that one viewer causes, and a plain count of the
+queue.
 """
 
 import asyncio
@@ -102,7 +103,7 @@ def _files() -> list[str]:
 
 async def _topic(browser: "Browser", path: str, name: str) -> dict[str, float]:
     times = []
-    for _ in range(3):  # the first read may be slow, but later viewers of the same topic do not have to wait for it
+    for _ in range(3):  # the first read may be slow, but later viewers of the same topic need not wait for a read
         began_s = clock.monotonic()
         async with browser.stream(path) as events:
             await anext(events)
@@ -144,7 +145,7 @@ async def _timed(asked: "object") -> float:
 
 
 class Browser:
-    """A minimal browser: a cookie, sequential requests on a persistent connection, and streams."""
+    """A minimal browser, with a cookie, sequential requests on a persistent connection, and streams."""
 
     def __init__(self, port: int, cookie: str) -> None:
         self._port = port

@@ -1,5 +1,5 @@
-"""The bare framework, for comparison: the same server, the same validation of an e-mail, and a constant answer. It uses
-no middleware, key or database.
+"""The bare framework, for comparison. It uses the same server and the same validation of an e-mail, and returns a
+constant answer. It uses no middleware, key or database.
 """
 
 import sys

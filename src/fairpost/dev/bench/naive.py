@@ -1,6 +1,5 @@
-"""The naive approach, for comparison: take a row, build an EmailMessage, send it with aiosmtplib, mark it as sent.
-
-Each e-mail has its own commit.
+"""The naive approach, for comparison: take a row, build an EmailMessage, send it with aiosmtplib, and mark it as sent.
+There is one commit per e-mail.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Measures how long it takes to read a page of e-mails with a long history: the first, a middle and the last page, and
-pages filtered by state. Pages are read as in a request: with the tenants' role, in a transaction that sets the
-workspace. For comparison, the same run measures a plain scan of the history's index, and naive paging with OFFSET.
+"""Measures how long it takes to read a page of e-mails when there is a long history: the first page, a middle page, the
+last page, and pages filtered by state. Pages are read as in a request, with the tenants' role and in a transaction that
+sets the workspace. For comparison, the same run measures a plain scan of the history's index and naive paging with
+OFFSET.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

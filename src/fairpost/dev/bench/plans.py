@@ -1,6 +1,6 @@
 """Measures the sending rate and the database CPU per e-mail for different states of the planner's statistics. Each case
-has its own database, in which autovacuum is off. The cases take turns so that other load on the machine affects all of
-them. The last case holds a transaction open while autovacuum is on and mail arrives continuously.
+has its own database, in which autovacuum is off. The cases take turns so that other load on the machine affects all
+cases. The last case holds a transaction open while autovacuum is on and mail arrives continuously.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
     if case.name == "fresh":
         await _analyse(case.store)
     async with running_engine(case.url):
-        if case.name == "loaded":  # with plans made for a nearly empty queue
+        if case.name == "loaded":  # with query plans made for a nearly empty queue
             await _enqueue(case.store, WARM)
             await _until_sent_all(case.store)
             await _enqueue(case.store, emails)
@@ -107,7 +107,7 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
 async def _under_a_held_transaction(
     case: Case, seconds: float, rounds: int, held_s: float, reached: Reached
 ) -> dict[str, float]:
-    """Measures before, during and after a long transaction. Each figure is the median of several rounds."""
+    """Measures the rate before, during and after a long transaction. Each figure is the median of several rounds."""
     async with running_engine(case.url), _mail_arriving(case.store):
         reached("held: before", 0)
         await _measure_often(case, seconds, rounds)
@@ -142,7 +142,7 @@ async def _under_a_held_transaction(
 
 @asynccontextmanager
 async def _mail_arriving(store: Store) -> AsyncIterator[None]:
-    """Enqueues one e-mail at a time, from one sender after another, so each claim finds something new."""
+    """Enqueues one e-mail at a time, each from a different sender in turn, so that each claim finds something new."""
 
     async def arrive() -> None:
         for n in itertools.count():
@@ -164,7 +164,7 @@ async def _measure_often(case: Case, seconds: float, rounds: int) -> None:
 
 
 async def _measure(case: Case, seconds: float) -> None:
-    """Measures once the engine has warmed up."""
+    """Measures the engine once it has warmed up."""
     before = first = await _sent(case.store)
     while before < first + WARM:
         await asyncio.sleep(0.05)

@@ -1,7 +1,7 @@
 """Measures how long rendering an e-mail takes.
 
 A campaign e-mail is compared with str.format_map. A system e-mail with a workspace's content is compared with the
-content of the files. Both include the lookup that decides which content applies.
+content of the files. Both measurements include the lookup that decides which content applies.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -77,7 +77,7 @@ def by_format_map(formats: Sequence[str], n: int) -> list[str]:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turns so that a momentary load on the machine affects all of them."""
+    """Measures the subjects in turns so that momentary load on the machine affects all subjects."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

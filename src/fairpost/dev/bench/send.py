@@ -1,7 +1,8 @@
-"""Measures e-mails per second end to end: database, engine and Postfix's smtp-sink on one machine, durably committed.
+"""Measures e-mails per second end to end, durably committed, with the database, the engine and Postfix's smtp-sink on
+one machine.
 
-For comparison, the same run measures the naive approach (a table, EmailMessage, aiosmtplib), and the ceiling: the same
-SQL from the same number of processes, without composing or sending.
+For comparison, the same run measures the naive approach (a table, EmailMessage, aiosmtplib) and the ceiling, which is
+the same SQL from the same number of processes, without composing or sending.
 """
 
 import asyncio
@@ -122,7 +123,7 @@ async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
 
 
 async def _enqueue(store: Store, progress: Progress) -> None:
-    """Enqueues e-mails, each with its own content so that encoded content cannot be reused."""
+    """Enqueues e-mails. Each e-mail has its own content, so encoded content cannot be reused."""
     for start in range(0, EMAILS, 500):
         progress(f"enqueueing {start:,} of {EMAILS:,}")
         await store.enqueue_many([_email(n) for n in range(start, start + 500)])

@@ -1,6 +1,6 @@
 """Runs Postfix's smtp-sink, which accepts mail faster than any client sends it.
 
-Explains how to install it if it is missing.
+If smtp-sink is missing, explains how to install it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def find_sink() -> tuple[str, dict[str, str]] | None:
 
 @asynccontextmanager
 async def running_sink() -> AsyncIterator[tuple[str, int, int]]:
-    """Yields its host, port and PID."""
+    """Yields the sink's host, port and PID."""
     found = find_sink()
     if found is None:
         raise FairpostError(

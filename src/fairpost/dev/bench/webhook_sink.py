@@ -23,7 +23,7 @@ class Sink(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Prints its port, and exits when its standard input is closed."""
+    """Prints the receiver's port, and runs the receiver until standard input is closed."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Sink, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")

@@ -41,7 +41,9 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 @asynccontextmanager
 async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
-    """Yields a fresh database that has the schema and drops it afterwards. With `suffix`, several can exist at once."""
+    """Yields a fresh database with the schema, and drops the database afterwards. With `suffix`, several can exist at
+    once.
+    """
     name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")
     own = urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
@@ -95,7 +97,9 @@ async def stage_all(store: Store) -> None:
 
 
 async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
-    """Returns the median time of a claim of 50, on the client. Claimed e-mails are removed before the next claim."""
+    """Returns the median time of a claim of 50 e-mails, as measured by the client. Claimed e-mails are removed before
+    the next claim.
+    """
     times = []
     for _ in range(looks):
         started = clock.monotonic()
@@ -103,7 +107,7 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
         times.append((clock.monotonic() - started) * 1000)
         assert len(claim.ids) == BATCH, "the benchmark ran out of mail"
         await store.value("DELETE FROM fairpost.queue WHERE id = ANY ($1)", list(claim.ids))
-    return median(times[5:])  # the first few include planning
+    return median(times[5:])  # the first few claims include planning
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:

@@ -1,7 +1,7 @@
-"""The demo's background: quiet and long, it fills every page of the dashboard in the first minutes. It consists of a
-running campaign, a draft, and a trickle of single e-mails of every kind, some of which fail. It also has an account at
-its hourly limit, one that is warming up, one that is paused, a held sender, and an e-mail in doubt that must be
-resolved manually.
+"""The demo's background. It is quiet and long, and fills every page of the dashboard within the first few minutes. It
+consists of a running campaign, a draft, and a trickle of single e-mails of every kind, some of which fail. It also has
+an account at its hourly limit, an account that is warming up, a paused account, a held sender, and an e-mail in doubt
+that must be resolved manually.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from fairpost.system.chance import Dice
 from fairpost.transports.smtp.settings import SmtpSettings
 
 LASTS_S = 30 * 60
-PAUSE_S = (0.7, 2.0)  # pause between two e-mails of the trickle
+PAUSE_S = (0.7, 2.0)  # the pause between two e-mails of the trickle
 DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # every 7th or 15th e-mail is sent through this pool
 DETOUR_WAITING_MAX = 8  # when this many are waiting, no more e-mails are added to such a pool
 HOURLY_AT_FIRST = 20  # more than the account's hourly limit
@@ -52,7 +52,7 @@ class Background:
                 await asyncio.wait_for(over.wait(), shortest + (longest - shortest) * self._dice())
 
     async def begin(self) -> None:
-        """Sets everything up after the burst. Existing parts are kept; parts that were changed are reset."""
+        """Sets everything up after the burst. Existing parts are kept, but any that were changed are reset."""
         self._letters = Letters(await asyncio.to_thread(load_portals, BUILT_IN), self._dice)
         await stage.put_accounts(self._store, stage.PARTS, self._server)
         for (workspace, user), plan in PLANS.items():

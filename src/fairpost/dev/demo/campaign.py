@@ -1,7 +1,7 @@
 """The demo's campaigns: one that runs for about twenty minutes, and a draft that is ready to launch.
 
-They are created and launched like any other campaign. If the last campaign with a given name has ended, a number is
-added to the name of the next one.
+They are created and launched like any other campaign. If the latest campaign with a given name has ended, the name of
+the next one gets a number.
 """
 
 import re
@@ -74,7 +74,7 @@ async def _under_way(store: Store, *, now: datetime) -> None:
 
 
 async def _put_draft(store: Store, name: str, *, now: datetime) -> Campaign:
-    """Returns the last campaign with this name, or the next one if it has ended."""
+    """Returns the latest campaign with this name, or the next one if the latest has ended."""
     numbered = [(_number(name, each.name), each) for each in await campaigns.campaigns(store, SHOP)]
     last, campaign = max(numbered, key=lambda each: each[0], default=(0, None))
     if campaign is not None and last and campaign.state not in (*IS_OVER, CampaignState.FAILED):

@@ -151,9 +151,8 @@ class Letters:
         }
 
     def _careless(self, to: Reader, serial: int) -> Letter:
-        """Returns a letter with mistakes for the inbox to find.
-
-        The mistakes are an empty field, an unencrypted link, an image without a description, and a missing text part.
+        """Returns a letter with mistakes for the inbox to find: an empty field, an unencrypted link, an image without a
+        description, and a missing text part.
         """
         return {
             "workspace": CLUB,
@@ -182,9 +181,8 @@ def _tags(number: int, now: datetime) -> tuple[str, ...]:
 
 
 def in_doubt() -> Letter:
-    """Returns a letter that the inbox accepts, but for which the connection ends before the reply.
-
-    Whether to resend it must be decided manually.
+    """Returns a letter that the inbox accepts, although the connection ends before the reply. Whether to resend the
+    letter must be decided manually.
     """
     to = reader(42)
     return {

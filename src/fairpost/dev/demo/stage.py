@@ -27,7 +27,7 @@ POOLS = (POOL, HOURLY_POOL, WARMING_POOL, CAMPAIGN_POOL)
 ENDED = "the demonstration ended"
 BY = "fairpost up"
 CLEARED_MAX = 1000  # campaign e-mails cancelled per commit
-BOUNCE_PERCENT_MAX = 25.0  # because some of the demo's e-mails are meant to bounce
+BOUNCE_PERCENT_MAX = 25.0  # high, because some of the demo's e-mails are meant to bounce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ ROUTES = (*POOLS, *(f"@{name}" for name in PARTS))
 
 
 async def put_accounts(store: Store, cast: Collection[str], server: SmtpSettings) -> None:
-    """Resets the accounts to their roles. Existing accounts that are not in `cast` also switch to this server, because
-    the inbox may now use a different port.
+    """Resets the accounts to their roles. Existing accounts that are not in `cast` are also switched to this server,
+    because the inbox may now use a different port.
     """
     known = {account.name: account for account in await store.accounts() if account.name in PARTS}
     for name, part in PARTS.items():

@@ -1,6 +1,6 @@
-"""The emulator over HTTP: it reads requests, applies faults and sends answers. The other modules decide the answers.
-Starlette routes requests. Answers are written manually, because a fault must be able to stop in the middle of an
-answer.
+"""The emulator over HTTP. It reads requests, applies faults and sends answers; the other modules decide what the
+answers are. Starlette routes requests. This module writes the answers itself, because a fault must be able to stop in
+the middle of an answer.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Served:
 
 
 class _NoAnswer(Exception):
-    """The connection has been cut or has gone silent. No more data is sent on it."""
+    """The connection has been cut or has gone silent. No more data is sent over it."""
 
 
 class Clock:
@@ -91,7 +91,9 @@ class Emulation:
     over: asyncio.Event  # wakes all waiting tasks
 
     async def wait(self, seconds: float) -> None:
-        """Waits even if the client has disconnected. A real server does not notice this and carries out the request."""
+        """Waits even if the client has disconnected. A real server does not notice the disconnection and carries out
+        the request.
+        """
         with suppress(TimeoutError):
             await asyncio.wait_for(self.over.wait(), seconds)
             raise _NoAnswer
@@ -164,7 +166,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = await _read(scope, receive, bytes_max=self._bytes_max)
-        if request is None:  # the client disconnected before the request was complete, so nothing was done
+        if request is None:  # the client disconnected before the request was complete, so nothing is done
             return
         user, faults, status = None, list[Fault](), None
         try:
@@ -229,7 +231,7 @@ class _Endpoint:
             case Change(what, seconds):
                 _change(self._emulation, what, user, seconds)
             case CutBody() | StallBody():
-                pass  # these faults apply when the answer is sent
+                pass  # these faults are applied when the answer is sent
             case _:
                 assert_never(fault.action)
         return None
@@ -328,8 +330,9 @@ def _change(emulation: Emulation, what: What, user: str | None, seconds: float) 
 
 
 async def _read(scope: Scope, receive: Receive, *, bytes_max: int) -> _Request | None:
-    """Reads the whole body, even if it is too large. A client that is disconnected while it is sending does not receive
-    an answer."""
+    """Reads the whole body, even if it is too large, because a client that is disconnected while sending does not
+    receive an answer.
+    """
     chunks, size = list[bytes](), 0
     while True:
         event = await receive()

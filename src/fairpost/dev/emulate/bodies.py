@@ -1,4 +1,4 @@
-"""Parses the content of requests: JSON, uploads, and the message in either of them. Refuses invalid content."""
+"""Parses the content of requests, which is JSON or an upload, and the message in it. Refuses invalid content."""
 
 import base64
 import binascii
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A message in a request: its bytes and its metadata."""
+    """A message in a request, with its bytes and metadata."""
 
     raw: bytes | None
     message: dict[str, Any]

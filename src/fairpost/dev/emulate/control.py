@@ -1,6 +1,5 @@
-"""The paths below /emulator.
-
-They show the sent messages and control the emulator over HTTP. Google has no such paths.
+"""The paths below /emulator. They show the sent messages and control the emulator over HTTP. The real API has no such
+paths.
 """
 
 import json
@@ -100,7 +99,9 @@ class Control:
         return answer({"id": message.id, "threadId": message.thread_id, "labelIds": list(message.labels)})
 
     def change_history(self, call: Call) -> Answer:
-        """Makes a user's history too old (`?expire=true`), or adds every message to it again (`?repeat=true`)."""
+        """Makes a user's history too old (`?expire=true`) or adds every message to the history again
+        (`?repeat=true`).
+        """
         user = call.first("user")
         if self._mailboxes.user(user) is None:
             raise _refused("specify one of the emulator's users: /emulator/history?user=…")

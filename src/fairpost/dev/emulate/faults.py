@@ -1,6 +1,6 @@
 """Faults on request: their kinds, their notation, and the choice of those that apply. `app.py` applies them. A fault is
 written as an object. `route`, `method` and `user` determine which calls match. `nth`, `times` and `percent` select some
-of these. `action` and its details determine the effect. With `after`, the fault occurs after the request has been
+of those calls. `action` and its details determine the effect. With `after`, the fault occurs after the request has been
 carried out.
 """
 
@@ -157,8 +157,8 @@ class Faults:
         self._roll = roll
 
     def add(self, fault: Fault | None = None, **written: Any) -> None:
-        """Adds a fault, given either as an object or as separate arguments: `add(route="drafts.send", action="drop",
-        after=True, nth=1)`.
+        """Adds a fault, given either as an object or as separate arguments, as in `add(route="drafts.send",
+        action="drop", after=True, nth=1)`.
         """
         if len(self._entries) >= FAULTS_MAX:
             raise ValueError(f"there are already {FAULTS_MAX} faults")

@@ -20,7 +20,9 @@ NEEDED = ("private_key_id", "private_key", "client_email", "client_id")
 
 @cache
 def private_key() -> rsa.RSAPrivateKey:
-    """Returns one key for the whole process, because generating a key takes a substantial fraction of a second."""
+    """Returns the same key throughout the process, because generating a key takes a substantial fraction of a
+    second.
+    """
     return rsa.generate_private_key(public_exponent=65_537, key_size=RSA_BITS)
 
 

@@ -1,5 +1,6 @@
-"""The mailboxes: users, messages, drafts, threads, and a record of sent messages. This is plain state without HTTP or a
-clock. Every change is atomic, because no change contains an await. The record of sent messages is therefore exact.
+"""The mailboxes: users, messages, drafts, threads, and a record of sent messages. This module is plain state, without
+HTTP or a clock. Every change is atomic, because no change contains an await. The record of sent messages is therefore
+exact.
 """
 
 import base64
@@ -140,12 +141,12 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Options for behaviour that varies in Gmail or that tests need to control."""
+    """Options for behaviour that varies at Gmail or that tests need to control."""
 
     index_lag_s: float = 5.0  # time until a search can find a new message
     message_ids: MessageIds = MessageIds.REWRITE
     recipients_max: int = 100
-    # The documentation requires the subject and the references to match. In practice, Gmail often uses only the
+    # According to the documentation, the subject and the references must match. In practice, Gmail often uses only the
     # threadId.
     threads_are_checked: bool = True
 
@@ -303,7 +304,7 @@ class Mailboxes:
 
     def _message(self, box: Mailbox, raw: bytes, *, labels: tuple[str, ...], thread_id: str | None) -> Message:
         now = self._now()
-        self._last_id = max(self._last_id + 1, int(now.timestamp() * 1_000) << 20)  # starts with the time
+        self._last_id = max(self._last_id + 1, int(now.timestamp() * 1_000) << 20)  # the ID starts with the time
         self.history_id += 1
         id_ = f"{self._last_id:016x}"
         return Message(

@@ -1,4 +1,5 @@
-"""The Gmail API's methods: the request, the permissions that it needs, and the answer. No I/O.
+"""The Gmail API's methods. Each takes a request, checks the permissions that the request needs, and returns an answer.
+No I/O.
 
 A method runs without an await from its first check to its answer. Calls therefore never see another call's intermediate
 state.
@@ -172,7 +173,7 @@ class GmailApi:
         return NOTHING
 
     def drafts_send(self, call: Call, access: Access, box: Mailbox) -> Answer:
-        """Sends a draft. A message in the request replaces the draft's."""
+        """Sends a draft. A message in the request replaces the draft's message."""
         written = read_draft(call, message_needed=False)
         draft_id = text(written.draft, "id") or ""
         if not draft_id and written.raw:
@@ -249,7 +250,7 @@ class GmailApi:
     def _found(self, call: Call, access: Access, messages: Iterable[Message]) -> list[Message]:
         """Returns the matching messages.
 
-        A query uses the search index, which is updated with a delay. A list without a query does not.
+        A query uses the search index, which is updated with a delay. Without a query, the index is not used.
         """
         labels, query = set(call.all("labelIds")), call.first("q").strip()
         everywhere = call.first("includeSpamTrash").lower() == "true"
@@ -287,7 +288,8 @@ METHODS = (
 
 def peeked_recipients(method: Method, call: Call, mailboxes: Mailboxes, user: str | None) -> list[str]:
     """Returns the recipients of a call that sends or drafts a message, if they can be determined before the call is
-    checked."""
+    checked.
+    """
     try:
         if method.name == "drafts.send":
             draft_id = json.loads(call.body or b"{}").get("id")

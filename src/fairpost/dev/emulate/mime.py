@@ -1,7 +1,7 @@
 """Parses raw messages: their headers, addresses and parts. Never raises on untrusted input.
 
-Code that handles every message parses headers here instead of with the library: a send must take microseconds even with
-a 35 MB attachment, and all parts that are not rewritten must stay unchanged, byte for byte.
+Headers that are needed for every message are parsed by code in this module instead of the library. A send must take
+microseconds even with a 35 MB attachment, and all parts that are not rewritten must stay unchanged, byte for byte.
 """
 
 import base64
@@ -30,7 +30,7 @@ _REPLY_MARK = re.compile(r"\s*(?:re|fwd?|aw|wg|sv)\s*:\s*", re.IGNORECASE)
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
-    """Returns the headers, and the rest, including the empty line before the body."""
+    """Returns the headers, followed by the rest, which includes the empty line before the body."""
     if raw[:1] in (b"\r", b"\n"):
         return b"", raw
     match = _END_OF_HEADERS.search(raw)
@@ -41,7 +41,9 @@ def split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def headers_of(raw: bytes) -> list[tuple[str, str]]:
-    """Returns the headers in order, unfolded, with encoded words left as they are. Other lines are skipped."""
+    """Returns the headers in order, unfolded, with encoded words left as they are. Lines that are not headers are
+    skipped.
+    """
     fields = []
     for field in _fields(split(raw)[0]):
         if match := _FIELD.fullmatch(field):

@@ -11,7 +11,7 @@ _WORD = re.compile(r'(-?)(?:([a-z0-9]+):)?("[^"]*"|\S+)', re.IGNORECASE)
 
 
 def matcher(query: str) -> Callable[[Message], bool]:
-    """Returns a predicate for a query. All of its words must match. An unknown operator matches nothing."""
+    """Returns a predicate for a query. All words of the query must match. An unknown operator matches nothing."""
     tests = [_test(*match.groups(default="")) for match in list(_WORD.finditer(query))[:WORDS_MAX]]
     return lambda message: all(test(message) for test in tests)
 
@@ -48,5 +48,5 @@ def _text(message: Message) -> str:
 
 
 def in_sight(message: Message) -> bool:
-    """Returns whether lists include the message. By default, they omit spam and trash."""
+    """Returns whether lists include the message. By default, lists omit spam and trash."""
     return not {SPAM, TRASH} & set(message.labels)

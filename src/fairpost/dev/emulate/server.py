@@ -1,4 +1,5 @@
-"""The emulator as a server: in the running event loop, on the loopback address, without signal handlers.
+"""The emulator as a server, which runs in the current event loop, listens on the loopback address, and installs no
+signal handlers.
 
 A test only needs `async with GmailEmulator(users=["ann@example.com"]) as emulator:`.
 """
@@ -32,7 +33,7 @@ REQUEST_HEAD_BYTES_MAX = 65_536
 CLIENT_ID = "104729104729-emulator.apps.googleusercontent.com"
 CLIENT_SECRET = "GOCSPX-emulator"  # noqa: S105 - not a real secret
 
-# Client errors are answered. Without a handler, they would also be printed to stderr.
+# Client errors are answered. Without a handler, the errors would also be printed to stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -96,7 +97,7 @@ class GmailEmulator:
         self.tokens.audiences |= {self.token_url, f"http://localhost:{self._port}/token"}
         config = uvicorn.Config(
             self.app(),
-            http="h11",  # the server applies the limit below
+            http="h11",  # the server applies the limit itself, below
             log_config=None,
             access_log=False,
             lifespan="off",

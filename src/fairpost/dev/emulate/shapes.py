@@ -1,4 +1,4 @@
-"""Messages, drafts and threads as the Gmail API shows them, in its four formats."""
+"""Messages, drafts and threads as the Gmail API returns them, in its four formats."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,6 @@
-"""Google's token endpoint: the rules for access tokens and a record of valid tokens. This is plain state without HTTP
-or a clock. There are two ways to get a token: with an assertion signed by a service account, or with an OAuth client's
-refresh token.
+"""Google's token endpoint: the rules for access tokens and a record of valid tokens. This module is plain state,
+without HTTP or a clock. There are two ways to get a token: with an assertion signed by a service account, and with an
+OAuth client's refresh token.
 """
 
 import base64
@@ -111,7 +111,7 @@ class Tokens:
         self.grants = dict[str, Grant]()
 
     def grant(self, form: Mapping[str, str], *, url: str) -> dict[str, Any]:
-        """Returns the answer of the token endpoint at this URL to this form."""
+        """Returns the token endpoint's answer to this form. `url` is the endpoint's URL."""
         match form.get("grant_type"):
             case "urn:ietf:params:oauth:grant-type:jwt-bearer":
                 return self._by_assertion(form.get("assertion", ""), url=url)
@@ -136,9 +136,8 @@ class Tokens:
         return access
 
     def user_of(self, authorization: str | None) -> str | None:
-        """Returns the user of a token, even if the token has expired.
-
-        Use this to find faults for that user, not for authorization.
+        """Returns the user of a token, even if the token has expired. Use this function to find faults for the user,
+        not for authorization.
         """
         access = self._access.get((authorization or "").partition(" ")[2].strip())
         return access.user if access else None

@@ -11,9 +11,9 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMails:
-    """A request to delete messages, or all of them if `ids` is None.
+    """A request to delete these messages, or all messages if `ids` is None.
 
-    `home` is the database of the admins' audit log, if it is not the inbox's database.
+    `home` is the database with the admins' audit log, if that is not the inbox's database.
     """
 
     ids: Sequence[MailId] | None
@@ -28,8 +28,8 @@ class Deleted:
 
 @action("inbox.delete")
 async def delete(actor: Actor, request: DeleteMails, store: Store) -> Deleted:
-    """Deletes messages. An audit entry in a different database is written before the commit in this one so that no
-    entry can be missing.
+    """Deletes messages. If the audit log is in a different database, the entry is written before the commit in this
+    one, so that no entry can be missing.
     """
     gone = await delete_mails(store, request.ids)
     missing = tuple(id_ for id_ in request.ids or () if id_ not in gone)

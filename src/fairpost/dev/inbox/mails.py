@@ -16,7 +16,7 @@ MailId = NewType("MailId", int)
 KEEP_MAILS = 10_000
 KEEP_BYTES = 1_073_741_824
 PRUNE_EVERY_MAILS = 100
-PRUNE_AT_BYTES = 1_048_576  # also prune after a message of this size: 99 large messages could take up gigabytes
+PRUNE_AT_BYTES = 1_048_576  # also prune after a message of this size, because 99 large messages could take up gigabytes
 WORDS_MAX = 50
 GLIMPSE_CHARS = 300
 GLIMPSE_RECIPIENTS = 5
@@ -82,7 +82,7 @@ _ADD = """
                                 helo, peer, tls, auth_user, search, raw)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, received_at"""
 
-# Newest first, in primary-key order. Words are matched literally: strpos has no wildcards.
+# Newest first, in primary-key order. Words are matched literally, because strpos has no wildcards.
 _LIST = """
     SELECT id, received_at, sender, recipients, subject, from_header, message_id, size, attachments,
            helo, peer, tls, auth_user
@@ -182,7 +182,7 @@ async def open_mail(store: Store, mail_id: MailId) -> tuple[Mail, bytes]:
 
 
 async def delete_mails(store: Store, ids: Sequence[MailId] | None) -> set[MailId]:
-    """Deletes these messages, or all of them if None. Returns the IDs that existed."""
+    """Deletes these messages, or all messages if `ids` is None. Returns the IDs that existed."""
     sql = "DELETE FROM fairpost.inbox WHERE $1::bigint[] IS NULL OR id = ANY ($1) RETURNING id"
     return {MailId(row["id"]) for row in await store.fetch(sql, ids if ids is None else list(ids))}
 

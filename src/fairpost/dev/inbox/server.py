@@ -1,7 +1,6 @@
-"""The capture server: it accepts mail over SMTP, keeps every message in the inbox, relays nothing and fails on request.
-
-A 250 reply after the dot guarantees that the message is committed; otherwise, the reply is 451. aiosmtpd implements the
-protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
+"""The capture server. It accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
+request. A 250 reply after the dot guarantees that the message is committed. If it could not be committed, the reply is
+451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
 
 import asyncio
@@ -203,7 +202,9 @@ class _Handler:
         return await self._meet(connection, _heard(connection, Step.DATA, envelope), _recipients_faults(envelope))
 
     async def handle_DATA(self, server: _Connection, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        """First applies the faults that prevent the message from being stored. Only cut-after applies after that."""
+        """First applies the faults that prevent the message from being stored. After that, only `cut-after` can
+        apply.
+        """
         actions = self._actions(_heard(server, Step.DOT, envelope), _recipients_faults(envelope))
         if reply := await self._act(server, actions):
             return reply

@@ -1,6 +1,7 @@
 """Simulates honest senders and abusers under the abuse policy: who is throttled, how soon, and which throttles are
-mistakes. The policy is the engine's own code. The senders, the clock and the dice are simulated. There is no queue, so
-every e-mail is sent immediately unless its sender is throttled. `senders` defines the senders and their e-mails.
+mistakes. The policy is the engine's own code, whereas the senders, the clock and the dice are simulated. There is no
+queue, so every e-mail is sent immediately unless its sender is throttled. `senders` defines the senders and their
+e-mails.
 """
 
 import heapq
@@ -41,7 +42,9 @@ class Way(Enum):
 
 @dataclass(slots=True)
 class Books:
-    """One sender's counters, as the engine keeps them: the last hours and the volume of each previous day."""
+    """One sender's counters, as the engine keeps them: counts for each of the last few hours, and the volume of each
+    previous day.
+    """
 
     created_at: datetime
     hours: dict[datetime, Counts] = field(default_factory=dict)
@@ -63,7 +66,7 @@ class Books:
         if len(self.volumes) <= number:
             self.volumes += [0] * (number + 1 - len(self.volumes))
             self.hours = {start: counts for start, counts in self.hours.items() if start > hour - DAY}
-            end = number - 23  # end of the time before the last 24 hours
+            end = number - 23  # start of the last 24 hours
             edges = [max(0, end - 24 * ago) for ago in range(HISTORY // DAY, -1, -1)]
             self.days = tuple(sum(self.volumes[a:b]) for a, b in pairwise(edges))
         return hour
@@ -75,7 +78,7 @@ class Story:
 
     sender: Sender
     throttled_at: datetime | None = None
-    out_before: int = 0  # e-mails sent before it was throttled
+    out_before: int = 0  # e-mails sent before the sender was throttled
     scored: int = 0  # number of times the sender was scored
 
     @property
@@ -159,7 +162,9 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """The figures for one kind of sender. None means that no sender was detected or that there was nothing to detect."""
+    """The figures for one kind of sender. None means that no sender was detected, or that there was nothing to
+    detect.
+    """
 
     is_abuse: bool
     senders: int

@@ -1,4 +1,4 @@
-"""Draws how soon abusers are detected and what share of each kind of sender is throttled, for both ways of scoring."""
+"""Draws, for both ways of scoring, how soon abusers are detected and what share of each kind of sender is throttled."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ def draw_abuse(stories: Mapping[Way, Sequence[Story]], figures: Mapping[Way, Abu
 
 
 def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
-    """Draws the share of each kind of abuser that was detected over time."""
+    """Draws the share of each kind of abuser that had been detected, over time."""
     abuses = [kind for kind in senders.Kind if kind.is_abuse]
     return line_chart(
         [

@@ -1,6 +1,6 @@
-"""Simulates accounts at many providers for days and checks that each stays within its limits and that the e-mails
-arrive. It uses the real database and the real workers on a simulated clock. The servers follow a script with realistic
-problems: full mailboxes, dead addresses, requests to slow down, and a one-hour outage. The dice are seeded.
+"""Simulates accounts at many providers over several days. Checks that each account stays within its limits and that the
+e-mails arrive. It uses the real database and the real workers on a simulated clock. The servers follow a script with
+realistic problems: full mailboxes, dead addresses, requests to slow down, and a one-hour outage. The dice are seeded.
 """
 
 from collections import Counter

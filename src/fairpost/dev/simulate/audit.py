@@ -38,9 +38,8 @@ def _too_close(sent: Sequence[datetime], pause: timedelta) -> list[str]:
 
 
 def _anchored(sent: Sequence[datetime], length: timedelta, most: int | None, name: str) -> list[str]:
-    """Checks windows.
-
-    A window begins with its first send, and the next one begins with the first send after the window's end.
+    """Checks windows. A window begins with its first send, and the next window begins with the first send after the
+    previous one has ended.
     """
     found, started, used = list[str](), None, 0
     for at in sent:

@@ -1,12 +1,12 @@
 """Checks rules that must hold for every provider. Observations are made from outside, in the database and in the
-servers' records. They do not use the engine's own reports. They are made many times a second, both in a simulation and
-in real time.
+servers' records, and do not use the engine's own reports. They are made many times a second, both in simulations and in
+real time.
 
-A newcomer's wait: each ready sender may be served once before the newcomer. The newcomer must therefore be served
+About a newcomer's wait: each ready sender may be served once before the newcomer. The newcomer must therefore be served
 after as many sends as there are ready senders. Each observation adds the number of sends that the pool could have
-started since the previous one (`_Newcomer`): for each account that may work, the elapsed time divided by the account's
-interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts pause for a
-valid reason, the wait is longer.
+started since the previous observation (`_Newcomer`). For each account that may work, this is the elapsed time divided
+by the account's interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts
+pause for a valid reason, the wait is longer.
 """
 
 import math
@@ -29,8 +29,8 @@ from fairpost.store.store import Store
 STOCK_S = 0.25  # seconds of work that an account may hold, in addition to the e-mail being sent
 LONG_SEND_S = 2.0  # duration of a send after which nothing may be held
 LONG_PAUSE_S = 1.0  # duration of a pause during which nothing may be held
-GRACE_S = 1.0  # tolerance for events that must happen immediately
-SLACK_S = 0.5  # tolerance beyond a limit, because observations are delayed
+GRACE_S = 1.0  # tolerance for what must happen immediately
+SLACK_S = 0.5  # tolerance beyond a limit, because there is a delay before observations
 BLIND_S = 1.0  # maximum time between two observations in real time for them to be comparable
 SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if there is mail of both classes
 
@@ -43,7 +43,7 @@ class Check(StrEnum):
     BLAME = "blame"  # an account paused or stopped because of one e-mail or sender
     IDLE = "idle"  # an account did not send although it could have and its pool had mail due
     LOG = "log"  # the logged attempts differ from the conversations at the server
-    LIMITS = "limits"  # an account exceeded its limits
+    LIMITS = "limits"  # an account exceeded one of its limits
     PLAN = "plan"  # an e-mail was unfinished at the end of its retry plan
 
 
@@ -232,7 +232,7 @@ class Watch:
     def _look_at_use(
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
-        """Returns whether the account could work. Its limits or a justified pause may prevent this."""
+        """Returns whether the account could work. Its limits or a justified pause may prevent it from working."""
         barrier = availability(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING
@@ -323,7 +323,8 @@ class Watch:
 
     def _broken_limits(self, limits: Limits, moments: Sequence[datetime]) -> list[str]:
         """Returns the limits that were exceeded. On a real socket, delivery times vary, so pauses are checked ten at a
-        time."""
+        time.
+        """
         if self._is_exact:
             return broken_limits(limits, moments)
         ten = Limits(delay_ms=max(0, 10 * limits.delay_ms - round(1000 * self._slack_s)))
@@ -353,6 +354,6 @@ def _waits_s(account: Account, now: datetime) -> float:
 
 
 def _plan(email_class: EmailClass, attempts_max: int) -> timedelta:
-    """Returns when the last attempt must be over, plus half a minute."""
+    """Returns the time by which the last attempt must be over, plus half a minute."""
     delays = (retry_delay(email_class, attempts=n, roll=1.0) for n in range(1, attempts_max))
     return sum(delays, timedelta(seconds=30))

@@ -14,7 +14,7 @@ from fairpost.system.clock import ManualClock
 from fairpost.transports.port import Transport
 
 LOOK_AGAIN = timedelta(seconds=1)  # if other accounts have claimed the work
-KEPT = timedelta(seconds=LEASE_S / 3)  # an account with a longer pause returns its lease
+KEPT = timedelta(seconds=LEASE_S / 3)  # an account with a longer pause than this returns its lease
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Drive:
         *,
         mind: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Creates the driver. `mind` is an engine's other work, which is done each time before the accounts wait."""
+        """Creates the driver. `mind` does an engine's other work, each time before the accounts wait."""
         self._store = store
         self._mind = mind
         self._clock = clock

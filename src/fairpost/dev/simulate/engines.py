@@ -16,7 +16,7 @@ from fairpost.engine.process import MakeTransport, WorkerOptions, WorkerProcess
 from fairpost.model.reason import Log
 from fairpost.store.store import Store
 
-FIRST_PID = 1 << 30  # larger than any real PID, so no real process is signalled
+FIRST_PID = 1 << 30  # larger than any real PID, so that no real process is signalled
 
 _pids = itertools.count(FIRST_PID)
 
@@ -30,7 +30,7 @@ class _Tasks:
         self._make_transport = make_transport
         self._lines = Lines()
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._held: dict[int, int] = {}  # this side's ends of the processes' lifelines
+        self._held: dict[int, int] = {}  # our ends of the processes' lifelines
         self._ours, self.orchestrators = socket.socketpair()
         self._ours.setblocking(False)
         self._loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class _Tasks:
             self._ours.send(encode({"exited": pid, "code": 0}))
 
     def _let_go(self, pid: int) -> None:
-        """Cuts the lifeline of a process, which stops the process immediately."""
+        """Cuts a process's lifeline, which stops the process immediately."""
         held = self._held.pop(pid, None)
         if held is not None:
             os.close(held)

@@ -1,5 +1,5 @@
 """Three ways to choose the next sender, with one interface: by arrival, by the original plan, and with Fairpost's
-actual SQL. They only accept and release e-mails. Measurements are made elsewhere.
+actual SQL. They only accept and release e-mails, and are measured elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -56,8 +56,8 @@ class Fifo:
 
 class WholeShares:
     """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots. The same
-    rule applies to the users within a domain. It is implemented as written: shares are whole numbers, unused shares are
-    lost, and priority only sorts a single user's e-mails, so weights have no effect.
+    rule applies to the users within a domain. The plan is implemented as written: shares are whole numbers, unused
+    shares are lost, and priority only sorts a single user's e-mails, so weights have no effect.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
 
 
 class Fairpost:
-    """The real queue in a real database: `enqueue_many`, and `claim` in batches, as in a worker."""
+    """The real queue in a real database. It uses `enqueue_many`, and `claim` in batches, as a worker does."""
 
     def __init__(self, store: Store, lease: Lease, *, content_id: int) -> None:
         self._store = store
@@ -121,8 +121,8 @@ class Fairpost:
     async def put(self, emails: Sequence[Email], now: datetime) -> None:
         """Adds e-mails, one transaction per sender.
 
-        Arrivals are absorbed immediately, as in a claim, because the first of several equal senders to be absorbed is
-        served first, and a seed must always produce the same result.
+        Arrivals are absorbed immediately, as in a claim. Among equal senders, the first to be absorbed is served first,
+        and a seed must always produce the same result.
         """
         for _, of_one in groupby(emails, key=lambda email: email.sender.name):
             lot = list(of_one)

@@ -1,6 +1,6 @@
 """Runs one scenario with three ways of choosing the next sender, using the same arrivals and slots, and compares them.
 A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
-outside, from the e-mails that arrived and left. They do not use data from the algorithms.
+outside, based on the e-mails that arrived and left. They use no data from the algorithms.
 """
 
 from collections import Counter, defaultdict
@@ -65,8 +65,8 @@ class Figures:
 
 @dataclass(slots=True)
 class Record:
-    """The record of a run: each round, and the round in which each e-mail left (None if it was still waiting at the
-    end).
+    """The record of a run, with each round, and the round in which each e-mail left (None if it was still waiting at
+    the end).
     """
 
     scenario: Scenario
@@ -76,7 +76,7 @@ class Record:
     def wait_s(self, email: Email) -> float:
         """Returns the wait of an e-mail in whole minutes, or 0 if it left in the minute in which it arrived.
 
-        For an e-mail that is still waiting, this is the time until the end.
+        For an e-mail that is still waiting, the result is the time until the end.
         """
         left = self.left[email]
         return ((self.scenario.minutes if left is None else left) - email.minute) * ROUND.total_seconds()
@@ -195,8 +195,8 @@ def figures(record: Record) -> Figures:
 
 def _windows(record: Record) -> Iterator[list[float]]:
     """Yields the fraction of its fair share that each sender got in each window of ten rounds. A window is included
-    only if at least two senders had enough e-mails waiting, which means that their fair share of the window is at least
-    `FAIR_SHARE_MIN` e-mails.
+    only if at least two senders had enough e-mails waiting. Enough means that the sender's fair share of the window is
+    at least `FAIR_SHARE_MIN` e-mails.
     """
     weights = {sender: sender.weight for sender in record.scenario.senders}
     fair = [fair_shares(record.scenario.slots_per_minute, r.eligible, weights) for r in record.rounds]
@@ -232,7 +232,9 @@ def _largest_share(record: Record) -> float:
 
 
 def _newcomer_rounds(record: Record) -> int | None:
-    """Returns a later sender's longest wait for its first slot, which is 1 if it was served on arrival."""
+    """Returns the longest time for which a later sender waited for its first slot. The time is 1 if the sender was
+    served on arrival.
+    """
     came: dict[Sender, int] = {}
     for arrival in record.scenario.arrivals:
         came.setdefault(arrival.sender, arrival.minute)

@@ -32,7 +32,7 @@ START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 LOOK_S = 0.25
 LOOK_S_LONG = 2.0  # in cases that last for hours
 LONG_S = 300.0
-ARRIVE_S = 26.0  # in a shorter case, all e-mails arrive sooner
+ARRIVE_S = 26.0  # in shorter cases, all e-mails arrive sooner
 NOTIFIED_MAX = 10  # larger arrivals send no notification; they are found by polling every second
 POOL = "zoo"
 BESIDE = "healthy"
@@ -149,7 +149,7 @@ CASES: tuple[Case, ...] = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     case: Case
-    worst_wait_s: float | None  # longest wait of a newcomer
+    worst_wait_s: float | None  # a newcomer's longest wait
     idle_share: float  # share of the time in which accounts could have worked
     conversations: int
     doubts: int  # e-mails left to be resolved manually
@@ -328,7 +328,9 @@ async def _arrive(store: Store, case: Case, watch: Watch, engines: Sequence[Orch
 
 
 def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], ClosableTransport]:
-    """Returns a transport factory. A provider outlives the workers that connect to it and keeps its state."""
+    """Returns a transport factory. A provider outlives the workers that connect to it, so the provider's state is
+    kept.
+    """
     watched = {each.account: each.behaviour for each in case.accounts}
     minds = {
         name: behaviour.smtp(chance.dice(f"{seed} {case.name} {name}"))
@@ -351,13 +353,13 @@ def emulator(behaviour: Behaviour, user: str) -> GmailEmulator:
     return GmailEmulator(
         [user],
         faults=behaviour.faults(),
-        latency_s=TAKES_S / 3,  # a message is drafted, sent and read back
+        latency_s=TAKES_S / 3,  # each message is drafted, sent and read back
         units_per_minute=1_000_000,
         messages_per_day=1_000_000,
     )
 
 
-# A pooler keeps sessions open, and a database in use cannot be copied.
+# A pooler would keep sessions open, and a database that is in use cannot be copied.
 _END_SESSIONS = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.datname = '{}'"
 
 

@@ -1,4 +1,4 @@
-"""Draws how long newcomers waited at each provider and how much of the accounts' time was unused."""
+"""Draws how long newcomers waited at each provider, and how much of the accounts' time was left unused."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """The scenarios of `fairpost simulate fairness` as data: the e-mails of each sender, minute by minute.
 
 The senders in a scenario are siblings in the flow tree (workspaces, or the users of one domain), so each sender's fair
-share depends only on its weight. Releasing the e-mails is implemented elsewhere.
+share depends only on its weight. The release of the e-mails is implemented elsewhere.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SPREAD_OVER = 20  # domains
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A sender. `is_small` means that large senders must not make this sender's waits longer."""
+    """A sender. `is_small` means that large senders must not lengthen this sender's waits."""
 
     name: str
     group: str
@@ -69,8 +69,8 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class _Dice:
-    """Seeded dice. `scale` multiplies every amount, including the slots; senders and minutes stay the same. A scale
-    below 1 is suitable only for a quick look, because each sender still has at least one e-mail.
+    """Seeded dice. `scale` multiplies every amount, including the slots, but not the number of senders or minutes. A
+    scale below 1 is suitable only for a quick look, because each sender still has at least one e-mail.
     """
 
     roll: Dice

@@ -1,5 +1,6 @@
 """The senders of `fairpost simulate abuse`: honest ones and abusers, generated with seeded dice and labelled. Senders
-behave as they do in practice, not in the way that the rules detect best. The rules are implemented elsewhere.
+behave as they do in practice, not in the way that is easiest for the rules to detect. The rules are implemented
+elsewhere.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ MIX = (
 @dataclass(frozen=True, slots=True)
 class Batch:
     due: datetime
-    at: datetime  # when the e-mails are sent if they are not held
+    at: datetime  # when the e-mails are sent, unless they are held
     emails: int
     bounced: int
     rejected: int
@@ -200,7 +201,7 @@ def _spread(
 
 
 def _some_time(roll: Dice, days: int) -> datetime:
-    """Returns a time that is not near the end, because there would not be enough time left to detect the abuse."""
+    """Returns a time that is not near the end, because enough time must be left to detect the abuse."""
     return START + _between(roll, 0.1, 0.7) * days * DAY
 
 

@@ -1,4 +1,4 @@
-"""Transports to the zoo's providers without sockets. They return a client's report of each conversation, in loop time.
+"""Transports to the zoo's providers without sockets. They return a client's report on each conversation, in loop time.
 
 For SMTP, the client is simulated with the real timeouts. For the Gmail API, the real client connects to the emulator in
 the same process. Both record the conversations in a `Visits` object.
@@ -146,8 +146,9 @@ class SimulatedSmtp:
         return Report(reached=Reached.REPLIED, step=step, reply=reply, recipients=replies)
 
     async def _meet(self, heard: Heard) -> Reply | _Lost | None:
-        """Waits for the duration of the provider's response time. Returns the provider's reaction if it is not the
-        usual answer."""
+        """Waits for as long as the provider takes to respond. Returns the provider's reaction if it is not the
+        usual answer.
+        """
         waits_s = PATIENCE[STEPS[heard.step]]
         for action in self._decide(heard):
             match action:
@@ -170,7 +171,7 @@ class SimulatedSmtp:
 
 @dataclass(slots=True)
 class _EmulatedTokens:
-    """The emulator's own tokens, without a request."""
+    """The emulator's own tokens, obtained without a request."""
 
     emulator: GmailEmulator
     form: dict[str, str]

@@ -2,8 +2,8 @@
 
 It runs hours in seconds, with the engine's own code.
 
-While the database works, real time passes and the loop's time stands still. All other work in the loop must take place
-in this process. Any other wait for the outside world would take forever or no time at all.
+While the database works, real time passes and the loop's time stands still. All other work must take place in this
+process, because any other wait for the outside world would take forever or no time at all.
 """
 
 import asyncio
@@ -33,7 +33,9 @@ REAL_S_MAX = 1.0  # interval for checking whether the database has answered
 
 
 class CountedConnections(Connections):
-    """A pool with a single connection, so the same seed produces the same order. The pool counts its current uses."""
+    """A pool with a single connection, so that the same seed always produces the same order. The pool counts its
+    current uses.
+    """
 
     in_use = 0
 
@@ -112,7 +114,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual.is_busy = is_busy
 
     def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
-        """Does nothing, because signals are for the simulation as a whole, not for the engines in it."""
+        """Does nothing, because signals are meant for the whole simulation, not for the engines in it."""
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Providers as encountered in practice. Each is described once and behaves the same on a socket and in a simulation.
 
-An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`); a Gmail API provider is a
+An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`). A Gmail API provider is a
 list of the emulator's faults. This module does not describe how the engine reacts.
 """
 
@@ -36,7 +36,7 @@ DOWN = (
 class Matter(StrEnum):
     """The scope of a provider's problem. E-mails outside this scope must be sent as if there were no problem."""
 
-    NEITHER = "neither"  # no problem: the provider accepts all mail, even if slowly
+    NEITHER = "neither"  # no problem: the provider accepts all mail, although perhaps slowly
     MESSAGE = "message"  # one recipient, one e-mail
     SENDER = "sender"  # one of the senders that share the account
     ACCOUNT = "account"  # the account may pause or wait for manual action
@@ -279,8 +279,8 @@ ZOO: dict[str, Behaviour] = {
             | {"retry_after_s": 20},
             matter=_A,
         ),
-        # A 503 is treated as Google's problem until it is clear that only this message causes it. A few short pauses
-        # are justified.
+        # A 503 is treated as Google's problem until it is clear that only this message causes the error. A few short
+        # pauses are justified.
         _gmail("gmail-503-for-one", "503 for one message, always", matter=_A),
         *(
             _gmail(

@@ -1,5 +1,5 @@
-"""E-mails over time, in a readable number of buckets: hours, parts of a day, days, weeks, or four-week periods. Times
-are local but are represented as UTC.
+"""E-mails over time, grouped into a readable number of buckets: hours, parts of a day, days, weeks, or four-week
+periods. Times are local but are represented as UTC.
 """
 
 from collections import Counter

@@ -15,7 +15,8 @@ Curve = tuple[tuple[datetime, int], ...]
 def curve_of(found: Forecast, *, points_max: int = POINTS_MAX) -> Curve:
     """Return the curve from zero to all e-mails.
 
-    Each point is on the line through the hours. If there are too many points, some are omitted, but never the last one.
+    Each point lies on the line through the hours. If there are too many points, some are omitted, but never the last
+    one.
     """
     return _thinned(_through_hours(found.per_hour, found.starts_at, found.ends_at), points_max)
 
@@ -27,7 +28,7 @@ def curve_of_hours(per_hour: Sequence[tuple[datetime, int]], ends_at: datetime) 
 
 
 def expected_by(curve: Curve, moment: datetime) -> int:
-    """Return the number of e-mails expected by this moment, using linear interpolation."""
+    """Return the number of e-mails expected to be sent by this moment, using linear interpolation."""
     place = bisect_right(curve, moment, key=lambda point: point[0])
     if place == 0:
         return 0

@@ -1,4 +1,4 @@
-"""A forecast as stored with its campaign, for comparison with the actual progress."""
+"""A forecast, as stored with its campaign for comparison with the actual progress."""
 
 import json
 from dataclasses import dataclass
@@ -70,5 +70,5 @@ def _read_why(stored: Any) -> Reason:
 
 
 def forecast_by(foretold: KeptForecast, moment: datetime) -> int:
-    """Return how many e-mails should have been sent by this moment."""
+    """Return how many e-mails should have been sent by the given moment."""
     return max(foretold.sent, expected_by(foretold.points, moment))

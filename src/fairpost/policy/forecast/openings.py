@@ -1,4 +1,4 @@
-"""When a campaign's e-mails may be started and how many: spans of at most a day, within the window and the quota."""
+"""When a campaign's e-mails may be started, and how many: spans of at most one day, within the window and the quota."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -10,14 +10,14 @@ from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.policy.windows import local_day, next_day, next_open, spans
 
 DAY = timedelta(days=1)
-Closed = tuple[datetime, Bottleneck]  # until when and why
+Closed = tuple[datetime, Bottleneck]  # until when nothing may be started, and why
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     start: datetime
     end: datetime
-    left: int  # how many e-mails may be started in it
+    left: int  # how many e-mails may be started in this span
     closed: tuple[Closed, ...]  # the causes that prevented sending before, in order
 
 
@@ -55,7 +55,7 @@ class Openings:
         return end if schedule.quota.daily_max is None else min(end, next_day(schedule.timezone, start))
 
     def _left(self, moment: datetime) -> tuple[int, Bottleneck]:
-        """Return what is left of that day's quota and what limits it."""
+        """Return how much of that day's quota is left and what limits the quota."""
         day, quota = local_day(self._schedule.timezone, moment), self._schedule.quota
         allowed = allowed_on(quota, day_number(self._first_day, day, self._schedule.window))
         if allowed is None:

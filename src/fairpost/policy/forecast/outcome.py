@@ -56,8 +56,8 @@ class StepFigures(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     emails: int
-    starts_at: datetime  # of the first send, or now if there is none
-    ends_at: datetime  # of the last send
+    starts_at: datetime  # time of the first send, or now if nothing is sent
+    ends_at: datetime  # time of the last send
     finished_after_s: float  # from now
     per_account: Mapping[str, int]
     per_step: tuple[StepFigures, ...]
@@ -82,9 +82,8 @@ class SendCounts:
         return sum(self._accounts.values())
 
     def add(self, sent: Mapping[str, Mapping[int, Sequence[Run]]]) -> None:
-        """Add runs by account and step.
-
-        Accounts of the same kind often send the same runs, so equal runs are added together.
+        """Add runs by account and step. Accounts of the same kind often send identical runs, so identical runs are
+        added together.
         """
         together: Counter[tuple[int, Run]] = Counter()
         for account, steps in sent.items():

@@ -11,7 +11,7 @@ from fairpost.policy.limits import widened
 def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> tuple[timedelta, Bottleneck]:
     """Return the time from one start to the next, in whole milliseconds, together with what determines it.
 
-    A send must end before the next one begins.
+    Each send must end before the next one begins.
     """
     own = _mean_at_least(0.0, limits)
     with_gap = _mean_at_least(0.0, widened(limits, gap))

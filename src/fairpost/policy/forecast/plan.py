@@ -32,10 +32,10 @@ class Pending:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     recipients: int  # recipients that still need the first step, from any free account
-    delays_s: tuple[float, ...] = ()  # for step 2, 3, …, counted from when the previous step was sent
-    gap: Gap | None = None  # its mean is used
+    delays_s: tuple[float, ...] = ()  # for steps 2, 3, …, counted from the time when the previous step was sent
+    gap: Gap | None = None  # the mean is used
     schedule: Schedule = field(default_factory=Schedule)
-    quota_used: int = 0  # on the local day of `now`
+    quota_used: int = 0  # on the local day that contains `now`
     first_day: date | None = None  # local day on which the ramp-up starts, or None for the day the campaign starts
     starts_at: datetime | None = None  # None: now
     pending: tuple[Pending, ...] = ()

@@ -1,4 +1,6 @@
-"""Many moments as one value: their number and a constant interval. A million e-mails fit into about ten thousand runs."""
+"""Many moments as one value: how many there are, and the constant interval between them. A million e-mails fit into
+about ten thousand runs.
+"""
 
 from collections.abc import Iterable, MutableSequence, Sequence
 from datetime import datetime, timedelta
@@ -61,7 +63,7 @@ def ends_for(runs: Sequence[Sequence[Run]], n: int) -> list[datetime]:
 
 
 def moment_of(runs: Iterable[Run], n: int) -> datetime:
-    """Find the moment of the n-th e-mail by bisection. Runs entirely on one side are dropped on the way."""
+    """Find the moment of the n-th e-mail by bisection. Runs that lie entirely on one side are dropped along the way."""
     left = list(runs)
     low, high = min(run.start for run in left), max(run.last for run in left)
     while low < high:

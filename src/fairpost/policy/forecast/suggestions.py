@@ -1,4 +1,6 @@
-"""Changes that would let a campaign finish sooner. Each is forecast separately; small gains are omitted."""
+"""Changes that would let a campaign finish sooner. Each change is forecast separately, and changes with small gains are
+omitted.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -52,9 +54,8 @@ def _tried(variant: Variant, plan: Plan, found: Forecast, now: datetime) -> Sugg
 
 
 def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterator[Variant]:
-    """Yield changes to the settings that caused waits.
-
-    Account limits are the provider's, so no changes to them are suggested.
+    """Yield changes to the settings that caused waits. Providers set the accounts' limits, so no changes to those
+    limits are suggested.
     """
     schedule, waited = plan.schedule, found.waited_s
     if plan.recipients:
@@ -76,7 +77,7 @@ def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterato
 
 
 def moment_in_words(moment: datetime, timezone: str, now: datetime) -> str:
-    """Format a moment in local time. For the coming week, the name of the day is enough."""
+    """Format a moment in local time. Within the coming week, the name of the day is enough."""
     local, today = moment.astimezone(ZoneInfo(timezone)), now.astimezone(ZoneInfo(timezone))
     days = (local.date() - today.date()).days
     if days == 0:

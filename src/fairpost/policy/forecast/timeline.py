@@ -1,6 +1,6 @@
-"""A campaign's timeline: all accounts advance together, from opening to opening.
+"""A campaign's timeline, in which all accounts advance together, from opening to opening.
 
-Each account first sends as if it were alone. If all of them together exceed the day's quota or the pool, the timeline
+Each account first sends as if it were alone. If all accounts together exceed the day's quota or the pool, the timeline
 finds the moment at which the quota or the pool ran out. The accounts then send again from the start of the opening up
 to that moment.
 """
@@ -74,7 +74,7 @@ class _Timeline:
         self.counts.add({track.name: _by_step(each) for track, each in zip(ready, sends, strict=True)})
 
     def _may_run_out(self, opening: Opening, ready: Sequence[Track]) -> bool:
-        """Return whether the quota or the pool could be too small if only the pauses mattered."""
+        """Return whether the quota or the pool could run out if accounts were limited only by their pauses."""
         most = sum(begins_within(opening.end - track.at, track.pause) for track in ready if track.at < opening.end)
         return most > opening.left or most > self._pool > 0
 

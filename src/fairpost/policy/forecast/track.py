@@ -1,4 +1,5 @@
-"""One account's progress through a campaign: what it has to send, what it has used, and the runs in which it sends.
+"""One account's progress through a campaign: what it has to send, how much of its limits it has used, and the runs in
+which it sends.
 
 `policy.limits` decides when it may send, as in the engine. Limits shared by accounts are not considered here.
 """
@@ -30,7 +31,7 @@ OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bo
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
 EXACT_MAX = 100_000  # up to this many e-mails are ordered one by one
 BURSTS_MAX = 10_000  # for accounts with more e-mails, bursts within a minute are smoothed out
-TOGETHER = 10  # above that, this many of one kind may be sent before others that were due first
+TOGETHER = 10  # above that number, this many of one kind may be sent before others that were due first
 
 Sends = dict[int, list[Run]]  # by step
 
@@ -42,13 +43,13 @@ class Track:
     pause: timedelta
     pause_reason: Bottleneck
     usage: Usage
-    delays: tuple[timedelta, ...]  # of step 2, 3, …: from one start to the next
-    at: datetime  # sends nothing before this
-    slack: timedelta  # how long it may continue with e-mails of one kind while others are due
-    queues: list[deque[Run]]  # due times: per step, one queue that grows and one for the e-mails given at the start
+    delays: tuple[timedelta, ...]  # for steps 2, 3, …: from one start to the next
+    at: datetime  # the account sends nothing before this moment
+    slack: timedelta  # how long the account may continue with e-mails of one kind while others are due
+    queues: list[deque[Run]]  # due times; each step has one queue that grows and one with the initial e-mails
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
     _waits: dict[Bottleneck, timedelta] = field(default_factory=dict)  # since the last send
-    _free: int = 0  # how many e-mails its limits allow from `at` on; 0: unknown
+    _free: int = 0  # how many e-mails the account's limits allow from `at` on; 0: unknown
 
     def copy(self) -> "Track":
         other = copy(self)
@@ -57,8 +58,8 @@ class Track:
         return other
 
     def go_on(self, *, has_pool: bool) -> int:
-        """Advance to the first moment at which the account's limits let it send something. Return how many e-mails it
-        may send then, or 0 if there is nothing to send.
+        """Advance to the first moment at which the account's limits let it send. Return how many e-mails it may send at
+        that moment, or 0 if there is nothing to send.
         """
         if not has_pool:
             due = self._first_due()
@@ -114,7 +115,7 @@ class Track:
         return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(_step(index), self.at))
 
     def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
-        """Fill each slot with the e-mail that has been due longest, or with one from the pool.
+        """Fill each slot with the e-mail that has been due the longest, or with one from the pool.
 
         Return how many slots were filled, and how many of those were filled from the pool.
         """
@@ -138,7 +139,7 @@ class Track:
         return slots.size - left.size, pooled
 
     def _heads(self) -> tuple[int, datetime]:
-        """Return the queue whose first e-mail is due earliest and when the earliest e-mail in the other queues is due."""
+        """Return the queue whose first e-mail is due earliest, and when the first e-mail in any other queue is due."""
         first, due, others_due = 0, FAR, FAR
         for index, queue in enumerate(self.queues):
             if queue:
@@ -153,7 +154,9 @@ class Track:
         return min((queue[0].start for queue in self.queues if queue), default=None)
 
     def _grows_at(self, step: int, moment: datetime) -> datetime:
-        """Return when the follow-up to an e-mail sent at this moment is due, if its queue is empty before that."""
+        """Return when the follow-up to an e-mail sent at this moment is due, if the follow-up's queue is empty until
+        then.
+        """
         after = max(1, step)
         grows = after <= len(self.delays) and not self.queues[2 * after]
         return moment + self.delays[after - 1] if grows else FAR
@@ -225,7 +228,9 @@ def _step(index: int) -> int:
 
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
-    """Return how many of these are sent in a row: each is due at its slot, and no other is due before it."""
+    """Return how many of these e-mails are sent in a row. Each must be due by the time of its slot, and no other e-mail
+    may be due before it.
+    """
     n = min(head.size, slots.size)
     if head.interval > slots.interval:
         n = min(n, (slots.start - head.start) // (head.interval - slots.interval) + 1)

@@ -15,7 +15,7 @@ from fairpost.model.report import Reply
 
 TEXT_CHARS_MAX = 1_000
 OWN_LABELS = frozenset({"SENT", "DRAFT"})
-RETRY_MAX = timedelta(days=1)  # Google's longest limit lasts a day; a later time is an error
+RETRY_MAX = timedelta(days=1)  # Google's longest limit lasts a day, so a later time is an error
 
 _RETRY_AFTER = re.compile(r"retry after\s+(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))", re.I)
 
@@ -50,8 +50,8 @@ class RawMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a list of messages. If the list contains the changes since a position, `history_id` is the mailbox's
-    current state.
+    """A page of a list of messages. If the list contains the changes since a given position, `history_id` is the
+    mailbox's current position.
     """
 
     ids: tuple[str, ...]
@@ -61,8 +61,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An unexpected response. `is_googles` means that it has Google's format, so it comes from Google rather than from
-    a proxy.
+    """An unexpected response. `is_googles` means that the response has Google's format, and so comes from Google rather
+    than from a proxy.
     """
 
     status: int
@@ -236,15 +236,16 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _in_words(answered: Answered) -> str:
-    """Returns the error message, or the page title, because servers that answer with HTML usually give the reason
-    there."""
+    """Returns the error message, or the title of an HTML page, because servers that answer with HTML usually give the
+    reason there.
+    """
     page = answered.body[:20_000].decode("utf-8", "replace")
     title = re.search(r"<title[^>]*>([^<]{1,200})", page, re.I)
     return plain(title[1]) if title and plain(title[1]) else "the response is not in Google's format"
 
 
 def _retry_at(headers: Mapping[str, str], message: str, *, now: datetime) -> datetime | None:
-    """Returns the later of the times given in the header and in the message."""
+    """Returns the later of the two times given in the header and in the message."""
     found = [_by_header(headers.get("retry-after", ""), now=now), _by_message(message)]
     moments = [min(moment, now + RETRY_MAX) for moment in found if moment is not None and moment > now]
     return max(moments, default=None)

@@ -1,7 +1,6 @@
-"""A thin client for the Gmail API: one HTTP connection, one call at a time, every outcome a value.
-
-Only a 401 is retried: it proves that the request had no effect, and a new token may help. If a request goes unanswered,
-callers must find out whether it took effect.
+"""A thin client for the Gmail API. It uses one HTTP connection, makes one call at a time, and returns every outcome as
+a value. Only a 401 is retried, because it proves that the request had no effect, and a new token may help. If a request
+goes unanswered, callers must find out whether it took effect.
 """
 
 import asyncio
@@ -46,9 +45,9 @@ from fairpost.transports.oauth.errors import Refused, Unreachable
 from fairpost.transports.oauth.sources import token_source
 from fairpost.transports.oauth.tokens import AccessToken, TokenSource
 
-JSON_BYTES_MAX = 3_500_000  # maximum for a message inside JSON: base64 adds a third, and Google accepts 5 MB
+JSON_BYTES_MAX = 3_500_000  # maximum for a message inside JSON, because base64 adds a third and Google accepts 5 MB
 MESSAGE_BYTES_MAX = 36_700_160  # Google's maximum for an upload
-ANSWER_BYTES_MAX = 8_388_608  # ample: a thread with a hundred messages is smaller than 1 MB
+ANSWER_BYTES_MAX = 8_388_608  # ample, because a thread with a hundred messages is smaller than 1 MB
 CHUNK_BYTES = 65_536
 JSON_TYPE = "application/json; charset=UTF-8"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -62,7 +61,7 @@ class Timeouts:
     write_s: float = 30  # time limit for each chunk of a message
     read_s: float = 60
     total_s: float = 240  # enough for 35 MB over a slow connection
-    idle_s: float = 60  # connections that have been idle for longer are not reused
+    idle_s: float = 60  # connections that have been idle for longer than this are not reused
 
 
 class GmailClient:
@@ -130,8 +129,8 @@ class GmailClient:
         return added_of(answer) if isinstance(answer, dict) else answer
 
     async def newest(self, *, page_token: str | None = None) -> Page | Failure:
-        """Returns a page of all messages, newest first, including spam. Unlike a search, this includes the latest
-        messages.
+        """Returns a page of all messages, newest first, including spam. Unlike a search, this list includes the very
+        latest messages.
         """
         token = f"&pageToken={_quoted(page_token)}" if page_token else ""
         answer = await self._call("GET", f"/gmail/v1/users/me/messages?includeSpamTrash=true&maxResults=100{token}")
@@ -260,7 +259,7 @@ class Stopped(Exception):
 
 class Body:
     """A request's content, which is passed to the connection in chunks. Permission is checked right before the last
-    chunk, no matter how long it took to connect. Also records whether the last chunk was sent.
+    chunk, no matter how long it took to connect. This object also records whether the last chunk was sent.
     """
 
     def __init__(self, content: bytes, permission: Permission | None) -> None:
@@ -290,7 +289,7 @@ async def _read(response: httpx2.Response) -> bytes:
 
 
 def _related(metadata: Mapping[str, Any], raw: bytes) -> tuple[bytes, str]:
-    """Combines metadata and message into one request (RFC 2387) and returns it with its content type."""
+    """Combines metadata and a message into one request (RFC 2387), and returns the request with its content type."""
     seam = token_hex(16).encode("ascii")
     content = b"--%b\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n%b\r\n" % (seam, _json(metadata))
     content += b"--%b\r\nContent-Type: message/rfc822\r\n\r\n%b\r\n--%b--\r\n" % (seam, raw, seam)
@@ -310,7 +309,7 @@ def _quoted(text: str) -> str:
 
 
 def _in_words(error: Exception) -> str:
-    """Describes the connection error. The text of an httpx timeout contains only its name."""
+    """Describes the connection error. The text of an httpx timeout contains only the name of the timeout."""
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return "connection timed out"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):

@@ -1,4 +1,4 @@
-"""Gmail API settings: the settings in requests and responses, and the choices on the page."""
+"""Gmail API settings, as they appear in requests and responses, and the choices on the page."""
 
 from fairpost.transports.described import HAS_SECRET, READ, READ_ENTRY, Choice, Entry, Setting, SignIn
 from fairpost.transports.oauth.described import OAUTH, sign_in

@@ -1,5 +1,5 @@
-"""Finds out whether an e-mail in doubt was sent: whether its draft still exists, or its thread contains the sent
-message.
+"""Finds out whether an e-mail in doubt was sent, by checking whether its draft still exists or its thread contains the
+sent message.
 """
 
 from collections.abc import Awaitable, Callable
@@ -137,7 +137,7 @@ def _may_pass(answer: object) -> bool:
 
 
 def _marks(email: Outgoing) -> list[list[str]]:
-    """Returns the values that mark the e-mail's sent message: the current one, and the number used by older versions,
-    because an engine that has not yet been restarted may have used it.
+    """Returns the values that mark the e-mail's sent message: the current one, and the number that older versions used.
+    An engine that has not been restarted since an upgrade may have used the number.
     """
     return [[email.name_in_headers], [f"{email.id:x}"]]

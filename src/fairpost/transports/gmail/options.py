@@ -56,7 +56,7 @@ class GmailOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGmail:
-    """The Gmail options that were given. If they do not include a secret, they change an account that already has one."""
+    """The Gmail options that were given. If no secret is given, the options change an account that already has one."""
 
     oauth: OauthSettings | None = None
     secret: str | None = field(default=None, repr=False)

@@ -1,4 +1,4 @@
-"""Reads a mailbox through the Gmail API: the messages added since a given position in its history. Changes nothing.
+"""Reads the messages added to a mailbox since a given position in its history, through the Gmail API. Changes nothing.
 
 Google keeps at least a week of history. If a position is too old (404), all messages received since the mailbox was
 last checked are listed instead.
@@ -26,7 +26,9 @@ REFUSED = frozenset({401, 403})
 
 
 class GmailReader:
-    """Reads one mailbox. `mailbox` is its owner's address. A position in another mailbox is ignored."""
+    """Reads one mailbox. `mailbox` is its owner's address. If the position belongs to another mailbox, it is
+    ignored.
+    """
 
     def __init__(self, client: GmailClient, *, mailbox: str) -> None:
         self._client = client
@@ -60,7 +62,7 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns False, because for Gmail, the account's worker finds this out by querying the draft."""
+        """Returns False, because for Gmail, the account's worker finds out by querying the draft."""
         return False
 
     async def close(self) -> None:
@@ -83,8 +85,8 @@ class GmailReader:
             raise
 
     async def _again(self, position: Position, since: datetime) -> AsyncGenerator[Found, None]:
-        """Finds the messages again if the position is too old. Records the current position before listing them so that
-        no message that arrives in the meantime is missed.
+        """Finds the messages again if the position is too old. Records the current position before listing the
+        messages, so that no message that arrives in the meantime is missed.
         """
         present = _known(await self._client.present())
         token: str | None = None

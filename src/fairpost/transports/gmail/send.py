@@ -1,10 +1,9 @@
-"""Sends e-mails through the Gmail API as drafts. Google sends a draft only once, however often it is asked to do so.
+"""Sends e-mails through the Gmail API as drafts. Google sends a draft only once, no matter how often it is asked to.
 The outcome of a request that timed out can therefore be determined. If the draft still exists, it was not sent and can
-be sent again without a duplicate. If the draft is gone and its thread contains a sent message with Fairpost's mark, it
-was sent. Otherwise, the e-mail is reported as in doubt.
-
-Once a request has gone unanswered, no later answer proves that nothing was sent, because Google may still be processing
-the first request. Only "sent" and "in doubt" remain possible.
+be sent again without a duplicate. If the draft is gone and its thread contains a sent message with Fairpost's mark, the
+e-mail was sent. Otherwise, the e-mail is reported as in doubt. Once a request has gone unanswered, no later answer
+proves that nothing was sent, because Google may still be processing the first request. Only "sent" and "in doubt" then
+remain possible.
 """
 
 import asyncio
@@ -149,8 +148,8 @@ class GmailTransport:
     async def _readdress(self, account: Account, email: Outgoing, evidence: Evidence) -> Evidence | Report:
         """Rewrites the draft's recipients, because Gmail sends to all addresses in the draft.
 
-        This is needed if, since the draft was created, a recipient has been suppressed or has received the e-mail. It
-        is still the same draft, so it is sent only once.
+        This is needed if a recipient has been suppressed or has received the e-mail since the draft was created. The
+        draft remains the same draft, so it is sent only once.
         """
         message = self._composed(account, email)
         if isinstance(message, Report):
@@ -191,7 +190,7 @@ class GmailTransport:
 
 
 def what_to_type(advice: str, account: str) -> str:
-    """Replaces the SMTP options in advice about tokens with the Gmail API's options."""
+    """In advice about tokens, replaces the SMTP options with those of the Gmail API."""
     for smtps, ours in OPTIONS.items():
         advice = advice.replace(smtps, ours)
     return advice.replace("NAME", account)
@@ -214,8 +213,8 @@ def _did_nothing(failure: Failure) -> bool:
 
 
 def _has_ended(failure: Failure) -> bool:
-    """Returns whether Google itself reported the failure. Otherwise, a gateway may have timed out while Google is still
-    processing the request.
+    """Returns whether Google itself reported the failure. If it did not, a gateway may have timed out while Google is
+    still processing the request.
     """
     return isinstance(failure, Refusal) and failure.is_googles and failure.status in (500, 503)
 

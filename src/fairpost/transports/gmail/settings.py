@@ -20,7 +20,7 @@ class GmailSettings(ServerSettings):
 
     kind: ClassVar[str] = "gmail"
     oauth: OauthSettings
-    base_url: str | None = None  # None: Google's address
+    base_url: str | None = None  # None: Google's own URL
     read: bool = False  # whether the mailbox is read
 
 

@@ -1,4 +1,4 @@
-"""Tests a Gmail API mailbox without sending anything: gets a token, checks the mailbox and its addresses, then creates
+"""Tests a Gmail API mailbox without sending anything. Gets a token, checks the mailbox and its addresses, then creates
 and deletes a draft. If a step fails, its result says what an administrator can do.
 """
 

@@ -1,6 +1,4 @@
-"""Settings for signing in with tokens: their meaning, the settings that each kind needs, and where to find their
-values.
-"""
+"""Settings for signing in with tokens: what they mean, which of them each kind needs, and where to find their values."""
 
 from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
 from fairpost.transports.oauth.settings import OauthKind

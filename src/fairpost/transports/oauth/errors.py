@@ -1,4 +1,4 @@
-"""The reasons why there is no token: either the token server refused to grant one and manual action is needed, or the
+"""The reasons why there is no token. Either the token server refused to grant one and manual action is needed, or the
 server did not answer and a retry may work.
 """
 
@@ -19,4 +19,4 @@ class Refused(FairpostError):
 
 
 class Unreachable(FairpostError):
-    """The token server is unreachable, too slow, or sends invalid answers. A retry may work."""
+    """The token server is unreachable or too slow, or it sends invalid answers. A retry may work."""

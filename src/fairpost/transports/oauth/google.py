@@ -48,8 +48,9 @@ class ServiceKey:
 
 
 def read_service_key(text: str) -> ServiceKey:
-    """Parses a service account's key file. Raises Refused for any other file, with a message that says what kind of
-    file it is."""
+    """Parses a service account's key file. Raises Refused for any other file. The message says what kind of file it
+    is.
+    """
     info = _key_info(text)
     token_uri = info.get("token_uri") or public.GOOGLE_URI
     require_safe(str(token_uri))
@@ -238,7 +239,7 @@ def _signer(info: Mapping[str, Any]) -> Any:
 
     try:
         return crypt.RSASigner.from_service_account_info(info)  # type: ignore[no-untyped-call]
-    except Exception as error:  # from OpenSSL, cryptography or google-auth: each means that this is not a key
+    except Exception as error:  # from OpenSSL, cryptography or google-auth; each error means that this is not a key
         raise _wrong_key("is damaged: its private_key cannot be read") from error
 
 

@@ -1,6 +1,7 @@
-"""Requests to a token server. Each returns one JSON answer, within limits on time and size, or raises Unreachable. The
-client blocks, which is acceptable because it runs in a thread. It provides the interface that msal expects of an HTTP
-client. Secrets never appear in errors: requests are never shown, and responses are shown only by a provider's module.
+"""Requests to a token server. Each request returns one JSON answer, within limits on time and size, or raises
+Unreachable. The client blocks, which is acceptable because it runs in a thread. It provides the interface that msal
+expects of an HTTP client. Secrets never appear in errors, because requests are never shown, and responses are shown
+only by a provider's module.
 """
 
 import ipaddress
@@ -20,7 +21,7 @@ from fairpost.transports.oauth.errors import Refused, Unreachable
 
 PHASE_S_MAX = 10.0  # time to connect, and time between two chunks of an answer
 ANSWER_S_MAX = 20.0
-ANSWER_BYTES_MAX = 256 * 1024  # ample: answers with tokens and Microsoft's configuration are a few KB
+ANSWER_BYTES_MAX = 256 * 1024  # ample, because answers with tokens and Microsoft's configuration are a few KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +45,14 @@ class Answer:
         return None
 
     def raise_for_status(self) -> None:
-        """Does nothing: msal checks the body itself."""
+        """Does nothing, because msal checks the body itself."""
 
 
 class TokenHttp:
     def __init__(self) -> None:
         self._client = httpx2.Client(
             timeout=PHASE_S_MAX
-        )  # never follows redirects: a secret is sent only to its intended server
+        )  # never follows redirects, so a secret is sent only to its intended server
         self.last: Answer | None = None
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
 """Gets Microsoft's tokens through msal, for an application that sends on its own behalf or for a person who gave
-consent. msal caches tokens and refusals, so each fetch uses a new application object to ensure that Fairpost's cache is
-the only one.
+consent. msal itself caches tokens and refusals. Each fetch therefore uses a new application object, so that Fairpost's
+cache is the only one.
 """
 
 import re
@@ -159,7 +159,7 @@ class MicrosoftRefreshToken(_Microsoft):
         tenant: str,
         authority: str | None = None,
         scopes: tuple[str, ...] = PERSON_SCOPES,
-        # By default, the new token is ignored: the previous one remains valid until it expires, 90 days after it was
+        # By default, the new token is ignored. The previous one remains valid until it expires, 90 days after it was
         # issued.
         on_rotated: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = clock.now,

@@ -1,4 +1,4 @@
-"""The providers' public token servers, which are the only ones that workspaces' accounts may use."""
+"""The providers' public token servers, the only ones that workspaces' accounts may use."""
 
 from dataclasses import replace
 

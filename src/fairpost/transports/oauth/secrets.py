@@ -1,4 +1,6 @@
-"""The sealed secret of an account connected by a person: the refresh token, and the client's secret if there is one."""
+"""The sealed secret of an account that a person connected: the refresh token, and the client's secret if there is
+one.
+"""
 
 import json
 from dataclasses import dataclass, field

@@ -11,9 +11,9 @@ class OauthKind(StrEnum):
 
     GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # a service account acts for a mailbox (the key file)
     GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client's secret)
-    MICROSOFT_CLIENT = "microsoft-client"  # the application itself (the client's secret)
+    MICROSOFT_CLIENT = "microsoft-client"  # the application acts for itself (the client's secret)
     MICROSOFT_PERSON = (
-        "microsoft-refresh-token"  # a person has given consent (the refresh token, and perhaps the client's secret)
+        "microsoft-refresh-token"  # a person has given consent (the refresh token, perhaps the client's secret)
     )
 
     @property

@@ -25,7 +25,7 @@ def token_source(
     on_rotated: Callable[[str], None] = lambda _: None,
     now: Callable[[], datetime] = clock.now,
 ) -> KeptTokens:
-    """Returns the token source. Nothing is read or requested yet, so errors in the secret are raised only when the
+    """Returns the token source. Nothing is read or requested yet, so an error in the secret is raised only when the
     first token is requested.
 
     `mailbox` is the mailbox that a service account acts for, unless the settings name a different one. `is_for_reading`

@@ -10,7 +10,7 @@ from typing import Protocol
 from fairpost.system import clock
 from fairpost.transports.oauth.errors import Unreachable
 
-AHEAD = timedelta(minutes=5)  # how early a token is renewed: it must last for a whole connection, and clocks differ
+AHEAD = timedelta(minutes=5)  # how early a token is renewed; it must last for a whole connection, and clocks differ
 LAST_USE = timedelta(seconds=30)  # with less time left than this, a token might expire before the login
 FETCH_S_MAX = 20.0
 
@@ -53,7 +53,7 @@ class KeptTokens(ABC):
 
     @abstractmethod
     def fetch(self) -> AccessToken:
-        """Gets a token from the provider. It may block, because it runs in a thread. Raises Refused or
+        """Gets a token from the provider. This method may block, because it runs in a thread. Raises Refused or
         Unreachable.
         """
 
@@ -84,4 +84,4 @@ class KeptTokens(ABC):
     def _fetched(self, task: asyncio.Task[AccessToken]) -> None:
         self._fetching = None
         if not task.cancelled():
-            task.exception()  # retrieves the exception even if no caller is still waiting, so asyncio does not log it
+            task.exception()  # retrieves the exception so that asyncio does not log it if no caller is still waiting

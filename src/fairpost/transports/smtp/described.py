@@ -1,4 +1,4 @@
-"""SMTP settings: the settings in requests and responses, and the choice of providers on the page."""
+"""SMTP settings, as they appear in requests and responses, and the choice of providers on the page."""
 
 from dataclasses import replace
 

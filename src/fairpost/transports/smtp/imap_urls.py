@@ -1,4 +1,4 @@
-"""The server of a mailbox as one line: `imaps://user@imap.example.com:993?folder=INBOX`. The URL contains no password,
+"""A mailbox's server as one line: `imaps://user@imap.example.com:993?folder=INBOX`. The URL contains no password,
 because the account's login is used.
 """
 

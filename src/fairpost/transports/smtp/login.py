@@ -1,5 +1,5 @@
-"""Builds a server and its login from settings: with a password, or with an access token if the settings use OAuth. A
-token server's answer is converted to the equivalent SMTP reply, so the usual rules decide whether the account is
+"""Builds a server and its login from settings. The login uses a password, or an access token if the settings use OAuth.
+A token server's answer is converted to the equivalent SMTP reply, so the usual rules decide whether the account is
 suspended or paused.
 """
 

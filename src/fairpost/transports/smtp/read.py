@@ -34,7 +34,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 MAIL_BYTES_MAX = 1_048_576  # the classifier reads no more than this
 UIDS_AT_ONCE = 1_000
 WINDOWS_MAX = 1_000  # maximum number of requests for UIDs in one check; the next check continues from there
-IDLE_S = 540.0  # short enough: routers drop silent connections after ten minutes or more
+IDLE_S = 540.0  # short enough, because routers drop silent connections only after ten minutes or more
 POLL_S = 120.0  # pause between checks, for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)
 
@@ -202,7 +202,7 @@ async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncItera
 async def _again(connection: Connection, folder: Folder, since: datetime) -> AsyncIterator[tuple[list[int], int]]:
     """Yields the messages since the last check.
 
-    Starts one day earlier, because the server may be in another time zone.
+    Starts one day earlier than that, because the server may be in another time zone.
     """
     newest = await _newest(connection, folder)
     uids = await connection.uids_since((since - timedelta(days=1)).date())

@@ -1,4 +1,6 @@
-"""Sends e-mails to an SMTP server: composes and transmits them and reports each recipient by the address in the queue."""
+"""Sends e-mails to an SMTP server. Composes and transmits them, and reports each recipient by the address in the
+queue.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +22,7 @@ from fairpost.transports.signing import Locked, Signer
 
 
 class SmtpTransport:
-    """Sends the e-mails of one account: one e-mail at a time, over one connection."""
+    """Sends the e-mails of one account, one at a time, over one connection."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ class SmtpSettings(ServerSettings):
     user: str | None = None  # None: no login
     ca_file: str | None = None
     hello_name: str | None = None
-    bounce_domain: str | None = None  # where reports go, at one address per e-mail; None: to the sender
+    bounce_domain: str | None = None  # where reports go, with a separate address for each e-mail; None: to the sender
     oauth: OauthSettings | None = None  # None: the secret is a password
     read: bool = False  # whether the mailbox is read, with the same login
     imap: str | None = None  # URL of the mailbox; None: the provider's usual server

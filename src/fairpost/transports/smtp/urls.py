@@ -1,5 +1,5 @@
-"""A server as a URL: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. Parsing and formatting only, without
-I/O. Errors never repeat any part of the URL, because after a typo any part of it may be the password.
+"""A server as a URL: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. This module only parses and formats
+URLs. It does no I/O. Errors never repeat any part of the URL, because any part may be the password after a typo.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Tests a server without sending anything: connects, starts TLS, logs in and reports each step."""
+"""Tests a server without sending anything. Connects, starts TLS, logs in, and reports each step."""
 
 import asyncio
 from dataclasses import replace
@@ -38,7 +38,7 @@ async def try_server(
     try:
         login = await current(source)
     except NoToken as none:
-        tried = await try_server(server, None, patience=patience)  # tests as many steps of the server as possible
+        tried = await try_server(server, None, patience=patience)  # test as many of the server's steps as possible
         failed = Tried(step=none.step, ok=False, text=none.what, advice=none.advice)
         return [*tried, failed] if all(each.ok for each in tried) else tried
     try:
