@@ -18,7 +18,7 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-BOOK_MAX = 50
+BOOK_MAX = 250
 BOOK_S_MAX = 1.0
 
 

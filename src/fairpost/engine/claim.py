@@ -161,7 +161,7 @@ class Batch:
         urgent = [email for email in emails if email.email_class is EmailClass.URGENT]
         self._emails.extendleft(reversed(urgent))
         self._emails.extend(email for email in emails if email.email_class is not EmailClass.URGENT)
-        self._low = len(self._emails) // 2 if len(self._emails) >= AHEAD_MIN else 0
+        self._low = len(self._emails) // 4 if len(self._emails) >= AHEAD_MIN else 0
 
     def _personal(self, email: Outgoing) -> Outgoing:
         try:

@@ -81,6 +81,7 @@ def quantile(values: Values, q: float) -> float | None:
 # they must never change. The first bucket holds waits of a millisecond or less, and the last holds waits of 83 years or
 # more.
 BUCKET_ENDS_US = tuple(math.floor(1_000 * 1.1**i) for i in range(301))
+LAST_BUCKET = len(BUCKET_ENDS_US) - 1
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -95,7 +96,7 @@ class Waits:
 
     def add(self, wait: timedelta, times: int = 1) -> None:
         wait_us = max(0, wait // MICROSECOND)  # clocks that disagree can make a wait negative
-        bucket = min(bisect_left(BUCKET_ENDS_US, wait_us), len(BUCKET_ENDS_US) - 1)
+        bucket = min(bisect_left(BUCKET_ENDS_US, wait_us), LAST_BUCKET)
         self.buckets[bucket] = self.buckets.get(bucket, 0) + times
         self.total_us += wait_us * times
 

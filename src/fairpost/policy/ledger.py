@@ -66,7 +66,9 @@ class Ledger:
         """Count an attempt that led to a verdict on the e-mail. `is_fair` means that the fair queue released the
         e-mail. An attempt that only defers the e-mail does not count as `handled`, but may include bounces.
         """
-        of_user = self.outcomes.setdefault((workspace, user, is_fair), Outcomes())
+        of_user = self.outcomes.get((workspace, user, is_fair))
+        if of_user is None:
+            of_user = self.outcomes[workspace, user, is_fair] = Outcomes()
         of_user.handled += is_handled
         of_user.bounces += bounces
         of_user.sent += is_sent
@@ -79,7 +81,10 @@ class Ledger:
         self.handled += 1
 
     def measure(self, kind: Measure, took: timedelta, tier: Tier = Tier.NORMAL) -> None:
-        self.measures.setdefault((kind, tier), Waits()).add(took)
+        waits = self.measures.get((kind, tier))
+        if waits is None:
+            waits = self.measures[kind, tier] = Waits()
+        waits.add(took)
 
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the outcomes and measures in the database's format, and clear them."""

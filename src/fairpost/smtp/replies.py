@@ -2,6 +2,7 @@
 
 import re
 from collections import deque
+from functools import lru_cache
 
 from fairpost.model.report import Reply
 
@@ -53,7 +54,7 @@ class ReplyReader:
         while self._lines:
             line = self._lines.popleft()
             self._unread -= len(line) + 1
-            reply = self._read(line.removesuffix(b"\r"))
+            reply = self._read(line) if self._code else _one_line(line) or self._read(line)
             if reply is not None:
                 return reply
         if self._is_flooded:
@@ -64,14 +65,9 @@ class ReplyReader:
 
     def _read(self, line: bytes) -> Reply | None:
         """Returns the reply that this line completes."""
-        match = _LINE.fullmatch(line)
-        if match is None or len(line) > LINE_BYTES_MAX:
-            raise _no_reply(line)
-        code, more, text = match.groups(b"")
+        code, more, text = _parts(line)
         if self._code:
             return self._go_on(code, more, text)
-        if more != b"-":
-            return Reply(int(code), _text(text))
         self._code = code
         self._texts.append(text)
         return None
@@ -88,6 +84,22 @@ class ReplyReader:
         self._code = b""
         self._texts = []
         return reply
+
+
+@lru_cache(maxsize=128)  # a server repeats most of its replies
+def _one_line(line: bytes) -> Reply | None:
+    """Returns the reply if it has a single line. Raises Garbage."""
+    code, more, text = _parts(line)
+    return Reply(int(code), _text(text)) if more != b"-" else None
+
+
+def _parts(line: bytes) -> tuple[bytes, bytes, bytes]:
+    line = line.removesuffix(b"\r")
+    match = _LINE.fullmatch(line)
+    if match is None or len(line) > LINE_BYTES_MAX:
+        raise _no_reply(line)
+    code, more, text = match.groups(b"")
+    return code, more, text
 
 
 def _no_reply(line: bytes) -> Garbage:

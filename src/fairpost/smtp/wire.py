@@ -139,13 +139,12 @@ class Wire:
         reply = self._reader.next()
         if reply is None:
             return None
-        answer = Answer(self._answered_step(reply), reply)
-        self._move(answer)
+        answer = Answer(self._asked.popleft() if self._asked else self._unasked_step(reply), reply)
+        if answer.step not in CHANGES_NOTHING or reply.code == CLOSING:
+            self._move(answer)
         return answer
 
-    def _answered_step(self, reply: Reply) -> Step:
-        if self._asked:
-            return self._asked.popleft()
+    def _unasked_step(self, reply: Reply) -> Step:
         if self.state is State.BODY:
             return Step.BODY
         if reply.code == CLOSING:
@@ -156,8 +155,6 @@ class Wire:
         code = answer.reply.code
         if code == CLOSING:
             self.state = State.CLOSED
-            return
-        if answer.step in CHANGES_NOTHING:
             return
         match answer.step:
             case Step.GREETING:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from time import clock_gettime
 
 # On Linux, CLOCK_MONOTONIC stops while a laptop sleeps, but leases and deadlines must not.
 _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -34,14 +35,14 @@ def monotonic() -> float:
     """Return the seconds since some fixed moment. The value never decreases and keeps increasing while the machine is
     suspended.
     """
-    return _manual.now.timestamp() if _manual else steady()
+    return _manual.now.timestamp() if _manual else clock_gettime(_STEADY_CLOCK)
 
 
 def steady() -> float:
     """Return the seconds as `monotonic` does, but always from the machine's own clock, even if a simulation has stopped
     time.
     """
-    return time.clock_gettime(_STEADY_CLOCK)
+    return clock_gettime(_STEADY_CLOCK)
 
 
 def now() -> datetime:

@@ -138,7 +138,7 @@ DECLARE
     f fairpost.fairness;
     done text;
     is_behind boolean;
-    leader bigint;           -- its lease stores the credit of bulk mail and of the lanes
+    leader bigint;           -- its lease stores the credit of bulk mail and of the lanes; null if steps hold all leases, and the credit stays as it is
     lease fairpost.leases;
     served_ids bigint[];     -- the participating accounts, and their leases
     epochs bigint[];
@@ -153,9 +153,6 @@ BEGIN
     END IF;
     SELECT k.account INTO leader FROM (SELECT * FROM unnest(p_accounts) WITH ORDINALITY k(account, place) ORDER BY k.place) k
     CROSS JOIN LATERAL (SELECT FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) l LIMIT 1;
-    IF leader IS NULL THEN
-        RETURN;
-    END IF;
     served_ids := ARRAY(
         SELECT k.account FROM (SELECT * FROM unnest(p_accounts) k(account) ORDER BY k.account) k
         CROSS JOIN LATERAL (SELECT FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR KEY SHARE SKIP LOCKED) l);
@@ -188,7 +185,7 @@ BEGIN
     FROM (SELECT k.account, k.epoch, n.nth FROM unnest(served_ids, epochs) k(account, epoch) JOIN unnest(p_accounts, p_limits) w(account, most) USING (account)
           CROSS JOIN LATERAL generate_series(1, w.most) n(nth)) s;
     SELECT * INTO f FROM fairpost.fairness;
-    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = leader ORDER BY l.step DESC LIMIT 1;
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = coalesce(leader, served_ids[1]) ORDER BY l.step DESC LIMIT 1;
     got := fairpost.pick_classes(ARRAY[p_pool], f, slot_account, slot_epoch, cardinality(slot_account), '{}', t, lease.urgent_run, lease.lanes_served);
     IF got.urgent_run <> lease.urgent_run OR got.served <> lease.lanes_served THEN
         UPDATE fairpost.leases l SET urgent_run = got.urgent_run, lanes_served = got.served WHERE l.account_id = leader AND l.step = lease.step;

@@ -6,7 +6,22 @@ CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth i
 LANGUAGE plpgsql AS $$
 DECLARE
     shared fairpost.branch[];
+    is_single boolean;
 BEGIN
+    IF mine IS NULL THEN   -- most parents have a single active child, which gets the whole quota: nothing has to be ordered
+        SELECT bool_and(c.is_only), array_agg(ROW(c.id, c.v, c.flow, c.head_due, c.head_id, c.pinned, depth * 100000 + c.nth, least(c.quota, greatest(c.waiting, 1))::integer,
+                                                  c.path || c.id, c.spots || c.spot, c.groups || (depth * 100000 + c.nth)::integer, c.starts || c.vtime)::fairpost.branch)
+        INTO is_single, shared
+        FROM (SELECT p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, x.*, count(*) OVER (PARTITION BY p.grp) = 1 AS is_only, row_number() OVER (ORDER BY p.grp) AS nth
+              FROM unnest(parents) p CROSS JOIN LATERAL (
+                  SELECT x.id, x.ctid AS spot, x.flow, x.head_due, x.head_id, x.vtime, x.v, x.waiting
+                  FROM fairpost.node_state x
+                  WHERE x.parent = p.node AND x.busy > 0 AND x.held_until IS NULL AND x.vtime >= p.v
+                  ORDER BY x.vtime LIMIT 2) x) c;
+        IF coalesce(is_single, true) THEN
+            RETURN shared;
+        END IF;
+    END IF;
     WITH child AS MATERIALIZED (
         SELECT p.grp AS above, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, c.*, c.vtime - p.v AS lag,
                min(c.vtime) OVER (PARTITION BY p.node) AS first
