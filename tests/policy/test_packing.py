@@ -4,7 +4,7 @@ import pytest
 
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
-from fairpost.policy.packing import ALONE, Place, place_of
+from fairpost.policy.packing import ALONE, Place, place_of, relays_per_process
 
 RELAY = Account(
     id=AccountId(1),
@@ -22,7 +22,7 @@ MAILBOX = replace(RELAY, limits=Limits(delay_ms=30_000))
 
 
 def placed(account: Account, *, per_process: int | None = None, is_suspect: bool = False, few: bool = True) -> Place:
-    return place_of(account, per_process=per_process, is_suspect=is_suspect, may_be_alone=few)
+    return place_of(account, per_process=per_process, is_suspect=is_suspect, may_be_alone=few, cores=2)
 
 
 def test_relays_of_the_operator_share_a_process() -> None:
@@ -35,6 +35,11 @@ def test_relays_of_different_workspaces_never_share_one() -> None:
     acme, bolt = replace(RELAY, name="acme/relay"), replace(RELAY, name="bolt/relay")
     assert len({placed(RELAY), placed(acme), placed(bolt)}) == 3
     assert placed(replace(acme, name="acme/second")) == placed(acme)
+
+
+@pytest.mark.parametrize(("cores", "relays"), [(1, 64), (2, 64), (4, 32), (8, 16), (96, 16)])
+def test_with_more_cores_fewer_relays_share_a_process(cores: int, relays: int) -> None:
+    assert relays_per_process(cores) == relays
 
 
 @pytest.mark.parametrize("limits", [Limits(delay_ms=1), Limits(gap_max_ms=5000)])

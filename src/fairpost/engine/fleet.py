@@ -20,7 +20,7 @@ from fairpost.model.account import Account
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.reason import Log, Reason
 from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
-from fairpost.system import clock
+from fairpost.system import clock, machine
 from fairpost.system.pause import Pause
 
 SUSPECT_EMAILS = 10  # e-mails that an account sends alone, after its shared process died, before it may share one again
@@ -121,6 +121,7 @@ class Fleet:
             account,
             per_process=self._options.accounts_max,
             is_suspect=account.id in self._suspects,
+            cores=machine.cores(),
             may_be_alone=places.count(ALONE) < min(MAILBOXES_ALONE_MAX, max(1, self._processes_max // 2)),
         )
         for shared, accounts in running + self._asked if place.is_shared else []:

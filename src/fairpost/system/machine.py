@@ -25,6 +25,11 @@ def full_name() -> str:
     return name if "." in name else socket.getfqdn(name)
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def boot_id() -> bytes | None:
     """Return an ID that changes each time the machine boots, or None if the system does not provide one."""
     try:
