@@ -243,6 +243,10 @@ def schedule(as_json: AsJson = False) -> None:
 @app.command()
 def send(
     dkim: Annotated[bool, typer.Option("--dkim", help="Also measure with DKIM signatures (RSA-2048).")] = False,
+    campaign: Annotated[
+        bool, typer.Option("--campaign", help="Send campaigns with quotas and follow-ups instead of single e-mails.")
+    ] = False,
+    accounts: Annotated[int, typer.Option(min=1, max=1_000, help="Number of sending accounts.")] = 8,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast the engine sends and commits.
@@ -254,7 +258,7 @@ def send(
 
     from fairpost.dev.bench.send import bench_send
 
-    _run(partial(bench_send, is_signed=dkim), as_json)
+    _run(partial(bench_send, accounts=accounts, is_signed=dkim, is_campaign=campaign), as_json)
 
 
 @app.command()

@@ -10,11 +10,10 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
 from fairpost.dev.bench.cpu import Spent, since, spent_by_database, spent_s
 from fairpost.dev.bench.engine import DOMAIN, add_accounts, children, running_engine
+from fairpost.dev.bench.mail import WORKSPACES, enqueue, launch_campaigns, single
 from fairpost.dev.bench.sink import running_sink
 from fairpost.dev.bench.workload import Progress, bench_database
 from fairpost.model.dkim import Algorithm, DkimKey
@@ -27,9 +26,8 @@ from fairpost.vault.keys import Key, new_key, write_key
 from fairpost.vault.vault import Vault
 
 ACCOUNTS = 8
-EMAILS = 20_000
+EMAILS = 40_000
 WARM = 300
-WORKSPACES = 50
 SENT = "SELECT sum(sent_total) FROM fairpost.leases"
 NAIVE_CONNECTIONS = 8
 
@@ -42,13 +40,16 @@ async def bench_send(
     accounts: int = ACCOUNTS,
     options: Sequence[str] = (),
     is_signed: bool = False,
+    is_campaign: bool = False,
 ) -> dict[str, float]:
-    """Runs the benchmark. `options` are passed to the engine. With `is_signed`, it also measures with DKIM."""
+    """Runs the benchmark. `options` are passed to the engine. With `is_signed`, it also measures with DKIM. With
+    `is_campaign`, the e-mails belong to campaigns with quotas and follow-ups.
+    """
     figures: dict[str, float] = {}
     async with running_sink() as (host, port, sink):
         async with bench_database(url) as own, Store.open(own) as store:
             ids = await add_accounts(store, accounts, host=host, port=port)
-            await _enqueue(store, progress)
+            await (launch_campaigns if is_campaign else enqueue)(store, EMAILS, progress)
             progress("emails_per_s: the engine")
             async with running_engine(own, *options) as parent:
                 figures |= await _measured(store, seconds, engine=parent, sink=sink)
@@ -56,9 +57,9 @@ async def bench_send(
                 figures |= await _signed(store, own, progress, seconds, options=options, sink=sink)
             progress("ceiling_emails_per_s: the same without composing or sending")
             await store.reap_leases()
-            drivers = [await _start("fairpost.dev.bench.ceiling", own, str(id_)) for id_ in ids]
+            driver = await _start("fairpost.dev.bench.ceiling", own, *map(str, ids))
             figures["ceiling_emails_per_s"] = await _rate(store, seconds)
-            await _end(drivers)
+            await _end([driver])
         async with bench_database(url) as own, Store.open(own) as store:
             await _naive_table(store)
             for key, processes in (("naive_emails_per_s", 1), ("naive_2_processes_per_s", 2)):
@@ -78,7 +79,7 @@ async def _signed(
     vault = Vault(Keyring(Path("/nonexistent"), given=key))
     for n in range(WORKSPACES):
         await _add_signing_key(store, f"workspace{n}", vault, key)
-    await _enqueue(store, progress)
+    await enqueue(store, EMAILS, progress)
     progress("signed_emails_per_s: the engine, with DKIM signatures")
     async with running_engine(url, *options, environment={"FAIRPOST_SECRET_KEY": write_key(key)}) as parent:
         found = await _measured(store, seconds, engine=parent, sink=sink)
@@ -122,24 +123,6 @@ async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
     }
 
 
-async def _enqueue(store: Store, progress: Progress) -> None:
-    """Enqueues e-mails. Each e-mail has its own content, so encoded content cannot be reused."""
-    for start in range(0, EMAILS, 500):
-        progress(f"enqueueing {start:,} of {EMAILS:,}")
-        await store.enqueue_many([_email(n) for n in range(start, start + 500)])
-
-
-def _email(n: int) -> dict[str, Any]:
-    return {
-        "to": f"person{n}@example.org",
-        "subject": SUBJECT,
-        "text": TEXT,
-        "html": HTML,
-        "workspace": f"workspace{n % WORKSPACES}",
-        "stream": "campaign",
-    }
-
-
 async def _rate(store: Store, seconds: float, done: str = SENT) -> float:
     await _warmed_up(store, done)
     before, started_s = await _done(store, done), clock.monotonic()
@@ -172,7 +155,7 @@ async def _naive_table(store: Store) -> None:
     )
     await store.value("CREATE INDEX ON mail (id) WHERE NOT sent")
     for start in range(0, EMAILS, 500):
-        rows = json.dumps([_email(n) for n in range(start, start + 500)])
+        rows = json.dumps([single(n) for n in range(start, start + 500)])
         await store.value("INSERT INTO mail (email) SELECT jsonb_array_elements($1::jsonb)", rows)
 
 

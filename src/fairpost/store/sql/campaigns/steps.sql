@@ -34,6 +34,33 @@ BEGIN
     FROM fairpost.queue q WHERE q.id = next.id;
 END $$;
 
+-- Does the same as `schedule_next_step` for e-mails that were sent, all at once. Their follow-ups are locked, and their prospects are not paused.
+CREATE OR REPLACE FUNCTION fairpost.schedule_followers(p_ids bigint[], p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    next_ids CONSTANT bigint[] := ARRAY(
+        SELECT q.id FROM unnest(p_ids) i(id)
+        CROSS JOIN LATERAL (SELECT q.id FROM fairpost.queue q WHERE q.follows = i.id AND q.campaign_id IS NOT NULL AND q.state = 'waiting' AND q.due_at = 'infinity' LIMIT 1) q);
+BEGIN
+    WITH next AS MATERIALIZED (
+        SELECT q.id, q.route, q.class, q.workspace, q.domain, q.user_name, q.stream, q.flow, '@' || a.name AS pinned, p_now + make_interval(secs => s.delay_s) AS due
+        FROM unnest(next_ids) i(id)
+        CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = i.id OFFSET 0) q
+        CROSS JOIN LATERAL (SELECT e.account_id FROM fairpost.emails e WHERE e.id = q.follows OFFSET 0) e
+        CROSS JOIN LATERAL (SELECT a.name FROM fairpost.accounts a WHERE a.id = e.account_id OFFSET 0) a
+        CROSS JOIN LATERAL (SELECT s.delay_s FROM fairpost.campaign_steps s WHERE s.campaign_id = q.campaign_id AND s.step = q.step OFFSET 0) s
+    ), left_out AS (
+        INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
+        SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, -count(*), 0, 'infinity', min(n.id) FROM next n GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ), moved AS (
+        UPDATE fairpost.queue q SET
+            route = n.pinned, flow = fairpost.flow_of(n.pinned, n.class, n.workspace, n.domain, n.user_name, n.stream), due_at = n.due, parked_due = NULL
+        FROM next n WHERE q.id = n.id AND q.id = ANY (next_ids) RETURNING q.*
+    )
+    INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
+    SELECT m.route, m.class, m.workspace, m.domain, m.user_name, m.stream, m.flow, 1, 1, m.due_at, m.id FROM moved m;
+END $$;
+
 -- If an e-mail was cancelled only because this one was not sent, it waits for this one again.
 CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -136,7 +136,7 @@ BEGIN
         locked := fairpost.move_to_history(settled, 'sent', NULL, NULL, now, s_id, s_message_id, s_thread_id);
     END IF;
     IF followed IS NOT NULL THEN
-        PERFORM fairpost.schedule_next_step(f.id, 'sent', e.account_id, step_group.now) FROM unnest(followed) f(id) CROSS JOIN LATERAL (SELECT e.account_id FROM fairpost.emails e WHERE e.id = f.id OFFSET 0) e;
+        locked := fairpost.schedule_followers(followed, now);
     END IF;
 END $$;
 
@@ -145,19 +145,22 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.open_campaign(p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    campaign record;
+    got record;
     today fairpost.quotas;
 BEGIN
-    SELECT c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> p_now, true) AS is_open, w.daily_max INTO campaign
-    FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = p_workspace AND s.stream = p_stream
-    LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
-    WHERE c.id = p_campaign;
-    IF campaign.is_open AND (SELECT NOT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect) AND NOT fairpost.is_stopped(p_prospect, p_campaign) THEN
-        IF campaign.daily_max IS NULL THEN
-            today.used := 0;
-        ELSE
-            today := fairpost.quota_at(p_workspace, p_now);
-        END IF;
+    SELECT w.daily_max, t.q INTO got
+    FROM (SELECT c.workspace, c.state FROM fairpost.campaigns c WHERE c.id = p_campaign OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT s.open FROM fairpost.campaign_streams s WHERE s.workspace = p_workspace AND s.stream = p_stream OFFSET 0) s
+    LEFT JOIN LATERAL (SELECT w.daily_max FROM fairpost.schedules w WHERE w.workspace = c.workspace OFFSET 0) w ON true
+    LEFT JOIN LATERAL (SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now AND w.daily_max IS NOT NULL
+                       ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1) t ON true
+    WHERE c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> p_now, true)
+    AND EXISTS (SELECT FROM fairpost.prospects p WHERE p.id = p_prospect AND NOT p.is_paused)
+    AND NOT EXISTS (SELECT FROM fairpost.opt_outs o WHERE o.prospect_id = p_prospect AND o.campaign_id IN (p_campaign, 0));
+    IF FOUND AND got.daily_max IS NULL THEN
+        today.used := 0;
+    ELSIF FOUND THEN
+        today := got.q;
     END IF;
     RETURN today;
 END $$;
