@@ -204,7 +204,7 @@ def claim(as_json: AsJson = False) -> None:
 
 @app.command()
 def fairness(as_json: AsJson = False) -> None:
-    """Measure reading fairness figures and throttling senders.
+    """Measure how fast metrics are read and senders are throttled.
 
     Takes several minutes.
 

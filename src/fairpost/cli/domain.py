@@ -103,8 +103,8 @@ def add_key(
 ) -> None:
     """Add a DKIM key to a domain and print the key's DNS record.
 
-    The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key is
-    used. Afterwards, keep the previous key's record for another week.
+    The key is used to sign the domain's mail once `fairpost domain check` has found the record. Until then, the
+    previous key is used. Afterwards, keep the previous key's record for another week.
 
     \b
     Example: fairpost domain add-key --workspace acme acme.example

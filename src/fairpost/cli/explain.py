@@ -379,7 +379,7 @@ def _of_the_account(account: str, explained: Explained) -> str:
                 "pauses until the time given by the server or, if there is none, for 1, 2, 4, … minutes, up to an hour"
             )
         case _ if found.class_ is ReplyClass.POLICY_SENDER:
-            return "continues; several such replies in a row suspend the account. Check the account's address, DNS records and reputation"
+            return "continues; after several such replies in a row, it is suspended. Check the account's address, DNS records and reputation"
         case _ if found.retry:
             return "continues; after three such replies in a row, it pauses"
         case _:

@@ -22,7 +22,10 @@ app = typer.Typer(no_args_is_help=True, help="Export or erase a person's data.")
 
 Address = Annotated[
     str,
-    typer.Argument(metavar="ADDRESS", help="E-mail address. Case and the encoding of the domain are ignored."),
+    typer.Argument(
+        metavar="ADDRESS",
+        help="E-mail address. Case is ignored. An international domain can be in Unicode or Punycode.",
+    ),
 ]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 AllWorkspaces = Annotated[

@@ -179,9 +179,7 @@ class ShownSchedule:
         clock = f" (the days of {self.timezone})" if self.window is None else ""
         growth = f", growing evenly over the first {quota.ramp_up_days} days" if quota.ramp_up_days else ""
         if quota.ramp_up_percents:
-            growth = (
-                f", starting with {', '.join(f'{each}%' for each in quota.ramp_up_percents)} of it over the first days"
-            )
+            growth = f", starting with {', '.join(f'{each}%' for each in quota.ramp_up_percents)} of it over the first few days"
         return f"at most {quota.daily_max:,} a day{clock}{growth}"
 
     def _now_in_words(self) -> str:

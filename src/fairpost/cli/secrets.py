@@ -68,7 +68,9 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     for name in done.dropped:
         typer.echo(f"{name} no longer has a password. Set one: fairpost account set {name} --ask-password")
     for name in done.dropped_keys:
-        typer.echo(f"{name} can no longer sign mail. To create a new key, see: fairpost domain add-key --help")
+        typer.echo(
+            f"{name} can no longer be used to sign mail. To create a new key, see: fairpost domain add-key --help"
+        )
     for url in done.dropped_webhooks:
         typer.echo(f"the webhook {url} no longer has a secret. Create one: fairpost webhook rotate --help")
     if not ring.is_given:

@@ -37,7 +37,10 @@ app = typer.Typer(
 
 Address = Annotated[
     str,
-    typer.Argument(metavar="ADDRESS", help="E-mail address. Case and the encoding of the domain are ignored."),
+    typer.Argument(
+        metavar="ADDRESS",
+        help="E-mail address. Case is ignored. An international domain can be in Unicode or Punycode.",
+    ),
 ]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 ARGUMENTS = {"address": "ADDRESS"}
@@ -142,13 +145,15 @@ def show(address: Address, as_json: AsJson = False) -> None:
 def soft_bounces(
     most: Annotated[
         int | None,
-        typer.Option("--max", min=0, max=1000, help="New limit. 0 means that soft bounces never suppress an address."),
+        typer.Option(
+            "--max", min=0, max=1000, help="New limit. With 0, addresses are never suppressed for soft bounces."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show or set how many soft bounces suppress an address.
+    """Show or set how many soft bounces lead to suppression.
 
-    Consecutive e-mails that failed within 30 days because the mailbox was unavailable are counted.
+    Counts consecutive e-mails that failed within 30 days because the mailbox was unavailable.
 
     \b
     Example: fairpost suppress soft-bounces --max 3

@@ -602,7 +602,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.dkim_by_parent": _state("Mail from {domain} is signed with the DKIM key of {parent}, which is published."),
     "domain.dkim_by_provider": _state("Mail from {domain} is signed by the providers that send it."),
     "domain.dkim_unpublished": _state(
-        "Mail from {domain} is signed with {selector}, but the key's DNS record is not published."
+        "Mail from {domain} is signed with the DKIM key {selector}, but the key's DNS record is not published."
     ),
     "domain.dkim_pending": _state(
         "The DKIM key {selector} for {domain} is waiting for its DNS record. Mail is not signed yet."

@@ -40,7 +40,7 @@ def read_private_key(text: str) -> PrivateKey:
     except ValueError:
         raise VaultError("The stored DKIM key cannot be read.") from None
     if not isinstance(key, RSAPrivateKey | Ed25519PrivateKey):
-        raise VaultError("The stored DKIM key has a type that cannot sign mail.")
+        raise VaultError("The stored DKIM key has a type that cannot be used to sign mail.")
     return key
 
 
