@@ -202,7 +202,7 @@ def failure(error: ApiError) -> JSONResponse:
     return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
 
 
-CODES_KEY = "x-codes"  # the key of an error response's codes in the OpenAPI document
+CODES_KEY = "x-codes"  # the key for the codes of an error response in the OpenAPI document
 _FAILURE = {"$ref": "#/components/schemas/Failure"}
 
 

@@ -82,7 +82,8 @@ class Clients:
             _without_one(self._heads, client)
 
     def make_room(self) -> bool:
-        """When the process is full, drops an idle connection from the client with the most connections.
+        """When the process has reached its connection limit, drops an idle connection from the client with the most
+        connections.
 
         Returns False if no connection is idle.
         """

@@ -20,7 +20,7 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0
-COST_MAX = 0.1  # maximum share of the time that looks may take
+COST_MAX = 0.1  # maximum share of the time spent on looks
 REST_S_MAX = 4.0  # maximum pause between two looks, however long they take, so changes appear within five seconds
 BEAT_S = 15.0  # heartbeat that keeps proxies from closing the connection
 OF_ONE_MAX = 250  # streams per workspace, or for all admins together

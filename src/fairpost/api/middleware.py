@@ -1,4 +1,4 @@
-"""Middleware that assigns an ID to every request, limits the body's size and time, and always sends a response."""
+"""Middleware that assigns an ID to every request, limits the size and duration of its body, and always responds."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Authenticates before reading large bodies, so that unauthenticated clients cannot make us parse megabytes."""
+"""Authenticates callers before reading large bodies, so that unauthenticated clients cannot make us parse megabytes."""
 
 from collections.abc import Awaitable, Callable
 

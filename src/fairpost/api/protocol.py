@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
 
 HEAD_BYTES_MAX = 65_536
-HEAD_S_MAX = 10.0  # from the connection or the previous response to the end of a request's head
+HEAD_S_MAX = 10.0  # from connecting, or from the previous response, to the end of a request head
 # An unfinished head is counted only after this time, because many clients that connect at once are not an attack.
 HEAD_S_FREE = 1.0
 FIRST_S_MAX = 1.0  # how long a shutdown waits for the first request on a new connection

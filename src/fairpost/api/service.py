@@ -47,7 +47,7 @@ class Service:
     auth_stores: RegionStores  # separate connections, so that slow requests do not block authentication
     vault: Vault
     mail: ServiceMail
-    guard: NetworkGuard  # restricts which hosts workspaces' accounts connect to
+    guard: NetworkGuard  # restricts which hosts the accounts of workspaces may connect to
     log: Log  # logs errors that no response reports
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
     host: str | None = None  # the machine name to announce to mail servers, or None to announce only its address

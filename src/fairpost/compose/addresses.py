@@ -19,7 +19,7 @@ QUOTABLE = re.compile(r"[ -~]+")
 TO_ESCAPE = re.compile(r'(["\\])')
 
 QUOTED_NAME_CHARS_MAX = 500
-NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # the first word fits after the header's name
+NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # the first word fits after the header name
 
 
 def plain_address(address: str) -> str:

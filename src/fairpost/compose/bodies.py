@@ -16,15 +16,15 @@ PRINTABLE = bytes(range(0x20, 0x7F))
 PLAIN = PRINTABLE + b"\t\n"
 UNQUOTED = PLAIN.replace(b"=", b"")
 ESCAPES = [(bytes([byte]), b"=%02X" % byte) for byte in range(256)]
-# Matches complete lines of at most 76 characters. From a longer line, it takes as much as still leaves room for the =
-# and does not split an =XX. At the end, it matches nothing.
+# Matches complete lines of at most 76 characters. From a longer line, matches as much as possible without splitting an
+# =XX, but leaves room for the =. At the end, matches nothing.
 UP_TO_SOFT_BREAK = re.compile(rb"(?:.{0,76}+\n)*+(?:.{73}[^\n=]{0,2}+|\Z)")
 CHUNK_BYTES = ROW_BYTES * ROWS_AT_ONCE
 CHUNK_ROWS = struct.Struct("76s" * ROWS_AT_ONCE)
 
 
 def encode_text(text: str) -> tuple[bytes, bytes]:
-    """Returns the encoding's name and the encoded text, with every kind of line ending converted to CRLF."""
+    """Returns the name of the encoding and the encoded text, with every kind of line ending converted to CRLF."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     data = text.encode("utf-8", "replace")
@@ -53,13 +53,13 @@ def encode_text_file(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_smaller_quoted(data: bytes, unsafe: bytes) -> bool:
-    """Returns whether quoted-printable is at most as long as base64, without counting escaped line endings."""
+    """Returns whether quoted-printable is no longer than base64, not counting escaped line endings."""
     return len(data) * 77 // 75 + 2 * len(unsafe) <= len(data) * 104 // 76
 
 
 def is_plain(data: bytes) -> bool:
-    """Returns whether text with LF line endings passes through every server unchanged. Lines that begin with "From "
-    are not plain, because mailbox files escape them.
+    """Returns whether text with LF line endings passes through every server unchanged. Text with a line that begins
+    with "From " does not, because mailbox files escape such lines.
     """
     return (
         data.isascii()
@@ -70,8 +70,8 @@ def is_plain(data: bytes) -> bool:
 
 
 def quoted_printable(data: bytes, unsafe: bytes, *, is_exact: bool = False) -> bytes:
-    """Encodes text with LF line endings. `unsafe` contains the bytes to escape, each as often as it occurs. With
-    `is_exact`, decoding the result yields LF line endings.
+    """Encodes text with LF line endings. `unsafe` contains the bytes to escape, each repeated as often as it occurs.
+    With `is_exact`, decoding the result yields LF line endings.
 
     Makes one pass over the text for each distinct unsafe byte and one for the line breaks, all in C. This is faster
     than binascii.b2a_qp, which also makes lines that end with a space too long.

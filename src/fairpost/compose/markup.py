@@ -1,4 +1,4 @@
-"""Corrects the charset declared in HTML, because it is always sent as UTF-8."""
+"""Corrects the charset declared in HTML, because the HTML is always sent as UTF-8."""
 
 import re
 

@@ -72,8 +72,8 @@ def compose(
     """Composes a message.
 
     `headers_are_envelope` is for a provider that reads the recipients from the headers. `extra` contains additional
-    header lines for this provider. `keys` sign the message. `return_path` receives reports instead of the sender, and
-    `mailto` receives requests to unsubscribe.
+    header lines for this provider. `keys` sign the message. Reports go to `return_path` instead of the sender, and
+    requests to unsubscribe go to `mailto`.
     """
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
@@ -103,7 +103,7 @@ def _recipients_shown(people: Sequence[Recipient]) -> bytes:
 
 
 def _envelope_shown(email: Outgoing) -> bytes:
-    """Formats exactly the envelope's recipients, each once, including Bcc. Recipients who are left out (suppressed or
+    """Formats exactly the envelope recipients, each once, including Bcc. Recipients who are left out (suppressed or
     already reached) must not be named, although this means that the other recipients cannot see them.
     """
     left = {address.translate(LOWER): address for address in email.envelope}

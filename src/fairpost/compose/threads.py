@@ -5,7 +5,7 @@ import re
 from fairpost.compose.headers import fold
 from fairpost.model.email import Earlier, Outgoing
 
-REFERENCES_MAX = 20  # because a conversation of several years would otherwise fill every message with IDs
+REFERENCES_MAX = 20  # because a conversation that lasts several years would otherwise fill every message with IDs
 
 # IDs come from other systems and must not be able to end the header.
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")

@@ -346,7 +346,7 @@ def _number_after(name: str, code: str) -> int | None:
 
 
 def _pairs(values: tuple[Value, ...]) -> dict[str, Value]:
-    """Returns the fields of a FETCH response by their names, in upper case."""
+    """Returns the fields of a FETCH response, keyed by name in upper case."""
     given = values[0] if values and isinstance(values[0], tuple) else ()
     names = [name.decode("ascii", "replace").upper() if isinstance(name, bytes) else "" for name in given[::2]]
     return dict(zip(names, given[1::2], strict=False))

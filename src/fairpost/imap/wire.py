@@ -1,7 +1,7 @@
 """IMAP without I/O, for the client side of one connection. Turns commands into bytes, and bytes into responses to
 commands.
 
-The rules of the file:
+The rules of this file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
 - No command changes a mailbox. A folder is opened with EXAMINE, and bodies are read with PEEK.
 - Only one command is in progress at a time. All responses up to the tagged one belong to it; the server may add
@@ -69,7 +69,7 @@ class Wire:
 
     @property
     def is_quiet(self) -> bool:
-        """Returns whether the last command was completed and every response has been read."""
+        """Returns whether the last command has been completed and every response has been read."""
         return self._asked is None and self._reader.is_empty
 
     def say(self, command: Command) -> bytes:
@@ -208,8 +208,8 @@ def examine(folder: str) -> Command:
 
 
 def search_uids(first: int, last: int | None) -> Command:
-    """Finds UIDs from `first` to `last`, or to the newest if `last` is None. The server then returns the newest even if
-    it is before `first`.
+    """Finds UIDs from `first` to `last`, or to the newest if `last` is None. The server then returns the newest UID
+    even if it is lower than `first`.
     """
     end = b"*" if last is None else b"%d" % last
     return Command("UID SEARCH", (b"UID SEARCH UID %d:%b" % (first, end),))

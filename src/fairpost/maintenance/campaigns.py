@@ -1,7 +1,7 @@
 """Maintain campaigns: finish interrupted launches, start, complete and clear campaigns, and extend calendars.
 
 Runs in every engine's orchestrator process. At worst, several engines do the same work. Each step is a separate commit.
-Sending windows are observed even if no step runs, because a closed window opens by itself at the precomputed time. An
+Sending windows are enforced even if no step runs, because a closed window opens by itself at the precomputed time. An
 error in one workspace or campaign does not affect the others.
 """
 

@@ -47,7 +47,7 @@ class SenderWatch:
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
-        self._settled = [(LONG_AGO, 0)]  # marks, as times and highest numbers
+        self._settled = [(LONG_AGO, 0)]  # marks: their times and highest numbers
 
     async def start(self) -> None:
         """Apply the settings, and check all throttled senders, because the new settings may end their throttles."""
@@ -102,8 +102,8 @@ class SenderWatch:
         return self._settled[0][1]
 
     def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
-        """Return the workspaces that are due for a check. Workspaces are checked less often than users, because reading
-        the activity of all of a workspace's users costs more.
+        """Return the workspaces that are due for a check. Workspaces are checked less often than users, because it
+        costs more to read the activity of all users in a workspace.
         """
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
         self._dirty |= set(workspaces)

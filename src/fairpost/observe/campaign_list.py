@@ -92,7 +92,7 @@ class CampaignsWatch:
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """Returns the counts of the last snapshot.
 
-        Small running campaigns are counted now instead, but only as many as can be counted in a few milliseconds.
+        Instead, small running campaigns are counted now, as many of them as a few milliseconds allow.
         """
         rows = await self._store.fetch(
             """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at

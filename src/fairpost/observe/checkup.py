@@ -421,7 +421,7 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
     """Returns one row for all accounts in the same condition. The row contains a sentence about the first account, and
     the names of the others.
 
-    The row is a problem if e-mails are waiting for any of these accounts.
+    The row counts as a problem if e-mails are waiting for any of these accounts.
     """
     worst, *others = accounts
     names = [str(each.reason.params["account"]) for each in accounts]

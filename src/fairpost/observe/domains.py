@@ -1,4 +1,4 @@
-"""The health of sending domains at their last check, shared by the commands, the doctor, the page and the API."""
+"""The health of sending domains as of their last check, shared by the commands, the doctor, the page and the API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -90,7 +90,7 @@ class EvenHour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """One sender's share of the list's total. `name` is the domain or user; for a workspace, it is empty."""
+    """One sender's share of the total for the list. `name` is the domain or user; for a workspace, it is empty."""
 
     workspace: str
     name: str
@@ -216,7 +216,7 @@ class FairnessReport:
     served_by: Mapping[str, Served]  # by queue, fair or not
     top_workspaces: Sequence[Portion]  # the workspaces with the most served e-mails
     top_users: Sequence[Portion]
-    waits: Mapping[str, Mapping[str, Took]]  # time from due to begun, by queue and tier
+    waits: Mapping[str, Mapping[str, Took]]  # time from due to the start of sending, by queue and tier
     durations: Mapping[str, Took]  # durations of sends, claims and commits
     throttling: Throttling
     urgent: Sequence[UrgentUse]  # workspaces with the most urgent e-mails that became due in the window
@@ -234,7 +234,7 @@ class FairnessReport:
 class Share:
     """One workspace's share.
 
-    `waits` measures how long due e-mails wait until the workspace's own accounts begin to send them. It is None if
+    `waits` measures how long due e-mails wait until the workspace's own accounts start sending them. It is None if
     these accounts sent nothing.
     """
 

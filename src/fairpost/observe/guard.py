@@ -97,7 +97,7 @@ async def remember(store: Store, home: Path) -> Guarded:
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
     row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
     if row is None:
-        return guarded  # sending was resumed just now, which begins a new life of the database
+        return guarded  # sending was just resumed, which starts a new life of the database
     memory = Memory(
         life=life,
         engine=engine,

@@ -1,4 +1,4 @@
-"""Finds e-mails by their properties, or by a term that may be any of several properties."""
+"""Finds e-mails by their properties, or by a term that may match any of several properties."""
 
 import json
 from collections.abc import Collection, Mapping

@@ -288,7 +288,7 @@ def _of_group(group: Group, told: str) -> Finding:
     address, *aliases = group.addresses
     said = said_in(group.diagnostic or told, status=status_of(group.status))
     if group.diagnostic and meaning(Reply(550, told)).code == _FULL:
-        # If the mailbox is full, it exists, even if other parts of the text suggest otherwise.
+        # A full mailbox exists, even if other parts of the text suggest otherwise.
         said = said._replace(reply=Reply(said.reply.code, told))
     return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 
@@ -302,8 +302,8 @@ def _finding(
     more: tuple[str, ...] = (),
     step: Step | None = None,
 ) -> Finding:
-    """Returns the finding for one address. `more` is other text about this address, and `step` is the SMTP step that
-    this text mentions.
+    """Returns the finding for one address. `more` is other text about the address, and `step` is the SMTP step that the
+    text mentions.
     """
     found, text = _judged(said, action=action, more=more)
     is_passing = action == "delayed" or bool(_EXPIRED.search(said.reply.text))

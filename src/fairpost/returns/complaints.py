@@ -12,7 +12,7 @@ _TYPE = re.compile(r"^[ \t>]{0,3}Feedback-Type[ \t]*:", re.IGNORECASE | re.MULTI
 _COMPANIONS = re.compile(
     r"^[ \t>]{0,3}(?:User-Agent|Version|Original-Mail-From|Source-IP|Arrival-Date)[ \t]*:", re.IGNORECASE | re.MULTILINE
 )
-# Phrases of programs that forward mail marked as spam by a person, without the fields of the standard.
+# Phrases used by programs that forward mail marked as spam by a person but omit the standard fields.
 _SUBJECT = re.compile(
     r"complaint about (?:a )?message from|abuse report\b|\bfeedback loop\b|\bspam (?:report|complaint)|(?:email|e-mail) abuse report",
     re.IGNORECASE,

@@ -219,7 +219,7 @@ def _as_text(raw: bytes, charset: str) -> str:
 
 
 def decoded_words(value: str) -> str:
-    """Returns a header's value with its encoded words (RFC 2047) decoded."""
+    """Returns a header value with its encoded words (RFC 2047) decoded."""
     if "=?" not in value:
         return value
     try:

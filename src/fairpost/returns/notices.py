@@ -1,6 +1,6 @@
 """Delivery reports in prose: a program's notice for people, followed by the returned message or its headers.
 
-Each program has its own phrases, but all notices have the same structure. They begin with a text for people, list the
+Each program has its own phrases, but all notices have the same structure. They begin with text for people, list the
 failed addresses with the server's reply for each, and end with a line that separates the notice from the returned
 message. The rules in this module follow that structure.
 """

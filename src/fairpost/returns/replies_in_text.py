@@ -1,4 +1,4 @@
-"""Finds the server's reply in a report's text, with its code, its status, and the step of the conversation."""
+"""Finds the server's reply in the text of a report, with its code, its status, and the step of the conversation."""
 
 import re
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
         # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows these replies after
         # DATA.
         (r">>> ?data\b.{0,4000}?<<< ?5\d\d[^\n]{0,40}?(?:need rcpt|no valid recip|valid rcpt)", Step.RCPT),
-        # qmail names the step in words. Until 2016, Google gave its number.
+        # qmail names the step in words. Until 2016, Google gave the number of the step.
         (r"does not like recipient", Step.RCPT),
         (r"failed after i sent the message|\(state 1[78]\)", Step.DOT),
         (r"but sender was rejected", Step.MAIL),

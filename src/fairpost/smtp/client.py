@@ -171,7 +171,7 @@ class Connection:
 
     @classmethod
     async def open(cls, server: Server, login: auth.Login | None = None) -> Self:
-        """Connects, starts TLS if the server's security requires it, and logs in. Raises Unready."""
+        """Connects, starts TLS if the security setting requires it, and logs in. Raises Unready."""
         wire = Wire()
         pipe = await connected(server, lambda: Pipe(wire))
         connection = cls(server, wire, pipe)
@@ -185,7 +185,7 @@ class Connection:
     @property
     def is_usable(self) -> bool:
         """Whether another message can be sent, as far as this client knows. The server may have closed the connection
-        unnoticed.
+        without this client noticing.
         """
         is_open = self._pipe.lost is None and self._wire.state is State.READY
         return is_open and self._is_in_step and self._wire.is_quiet
@@ -197,9 +197,8 @@ class Connection:
         return secured.version() if secured is not None else None
 
     async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
-        """Returns how far the message got, and whether the server closed the connection before seeing the message.
-
-        This may happen on an old connection; the message can then be sent over a new one.
+        """Returns how far the message got, and whether the server closed the connection before it saw the message. A
+        server may do this to an old connection; the message can then be sent over a new one.
         """
         talk = Transaction(message, self._wire.features, reset_first=self._must_reset)
         if not self.is_usable:

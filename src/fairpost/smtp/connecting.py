@@ -1,4 +1,4 @@
-"""Connects to a server: at the addresses that a guard allows, within a time limit. This module contains no mail
+"""Connects to a server at an address that a guard allows, within a time limit. This module contains no mail
 protocol, because the IMAP client uses it too.
 """
 

@@ -72,7 +72,7 @@ class NetworkGuard:
         return None
 
     def _judge(self, host: str, ip: Address) -> None:
-        """Raises an error without the address, because the address would reveal what the operator's own DNS contains."""
+        """Raises an error that omits the address, which would reveal what the operator's own DNS contains."""
         kind = objection(ip, self.allowed)
         if kind is None:
             return

@@ -30,7 +30,7 @@ class Served(SMTP):
 
     def __init__(self, handler: object, connections: "set[Served]", **more: Any) -> None:
         """`connections` contains the server's open connections. The options are passed to the library."""
-        # One for each connection: the library shares one between all connections, and extends it with every EHLO.
+        # One for each connection: by default, all connections share one, which the library extends with every EHLO.
         self.command_size_limits = defaultdict(lambda: self.command_bytes_max)
         super().__init__(
             handler,
@@ -55,13 +55,13 @@ class Served(SMTP):
     def _conversed(self, task: "asyncio.Task[None]") -> None:
         self._connections.discard(self)
         if not task.cancelled():
-            task.exception()  # retrieves the exception of a reset connection, which need not be reported
+            task.exception()  # retrieves the exception from a reset connection; it need not be reported
 
     def _create_session(self) -> Session:
         return _Session(self.loop)
 
     def abort(self) -> "asyncio.Task[None]":
-        """End the connection without a reply. The returned task is done when the connection is finished."""
+        """End the connection without a reply. The returned task completes when the connection is closed."""
         if isinstance(self.transport, asyncio.WriteTransport):
             self.transport.abort()
         return self.conversation()

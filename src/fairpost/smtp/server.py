@@ -46,7 +46,7 @@ class Server:
 
 
 def tls_context(server: Server, *, checked: bool) -> ssl.SSLContext:
-    """Returns a TLS context. With `checked`, the certificate must be valid and trusted, and must match the host.
+    """Returns a TLS context. With `checked`, the certificate must be valid, trusted, and issued for the host.
 
     An unchecked connection protects the mail only from passive eavesdroppers, and is never used for a password.
     """

@@ -32,7 +32,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class EndEmpty:
-    """No recipient is left, but the server waits for a message: write only a dot to end it."""
+    """No recipient is left, but the server is waiting for a message: write only a dot to end it."""
 
 
 class Done(NamedTuple):

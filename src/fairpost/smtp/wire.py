@@ -1,6 +1,7 @@
-"""SMTP without I/O, the client side of one connection: turns commands into bytes, and bytes into answers to commands.
+"""SMTP without I/O, for the client side of one connection. Turns commands into bytes, and bytes into answers to
+commands.
 
-The rules of the file:
+The rules of this file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
 - Every reply answers the oldest unanswered command. An unexpected reply is garbage,
   except a 421 (the server is closing) and replies that arrive while a message is being written.
@@ -80,7 +81,7 @@ class Wire:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether every command is answered and every reply is read."""
+        """Whether every command has been answered and every reply has been read."""
         return not self._asked and self._reader.is_empty
 
     @property
@@ -90,8 +91,7 @@ class Wire:
     def say(self, *commands: Command) -> bytes:
         """Returns the bytes of these commands. Several commands are allowed only if the server offers PIPELINING.
 
-        Raises Garbage if the server has already sent something, which would be mistaken for the answer to these
-        commands.
+        Raises Garbage if the server has already sent something that would be mistaken for the answer to these commands.
         """
         steps = [command.step for command in commands]
         allowed = MAY_SAY[self.state] if len(steps) == 1 else TOGETHER if self.features.pipelining else ()

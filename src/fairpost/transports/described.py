@@ -47,7 +47,7 @@ HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # in respons
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A setting on a form. `setting` is the setting's name, prefixed with its group, as in `oauth.client_id`."""
+    """A setting on a form. `setting` is the name of the setting, prefixed with its group, as in `oauth.client_id`."""
 
     setting: str
     label: str

@@ -24,7 +24,8 @@ class Found:
 
 class Unreadable(Exception):
     """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change to the account's
-    settings can fix the problem. `beyond` is the position that skips the message that was being fetched.
+    settings can fix the problem. `beyond` is the position from which reading continues if the message that was being
+    fetched is skipped.
     """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
@@ -36,7 +37,7 @@ class Unreadable(Exception):
 
 
 class MailboxReader(Protocol):
-    """Reads one mailbox over one connection, which is reopened after it is lost. Every method can raise Unreadable."""
+    """Reads one mailbox over one connection, which is reopened if it is lost. Every method can raise Unreadable."""
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
         """Yields the messages that arrived after the position, oldest first. Without a position, starts at the current

@@ -1,8 +1,8 @@
 """Sends every e-mail to one address instead of its recipients, for staging. The recipients are still named in the
 e-mail but do not receive it.
 
-The server's reply for that address is recorded for the recipients, but never as a missing mailbox. No recipient is
-therefore suppressed because a test mailbox does not exist.
+The server's reply for that address is recorded for the recipients, but never as a missing mailbox. A recipient is
+therefore never suppressed because a test mailbox does not exist.
 """
 
 import re

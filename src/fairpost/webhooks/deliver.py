@@ -20,13 +20,13 @@ from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
 AT_ONCE = 16  # concurrent requests to one endpoint
-TURN_S_MAX = 10.0  # after this time, no further requests are begun
+TURN_S_MAX = 10.0  # after this time, no further requests are started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """The result of a turn. `tried` lists the events in order of completion. `untried` lists the events for which no
-    request was begun.
+    request was started.
     """
 
     tried: tuple[Tried, ...]

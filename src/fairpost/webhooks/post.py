@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, the URL may point into any network, and the events sent to it
+    """The connections to one URL. With `is_operators`, the URL may point to any network, and the events sent to it
     contain all account names.
     """
 
@@ -275,8 +275,8 @@ class Endpoint:
         raise OSError("no address")
 
     async def _found(self) -> list[Address]:
-        """Look up the host once for all connections that need its addresses now, because each lookup at a hanging DNS
-        server occupies a thread, even after the time limit.
+        """Look up the host once for all connections that need its addresses now, because a lookup that waits for an
+        unresponsive DNS server keeps its thread busy even after the time limit.
         """
         if self._look_up is None or self._look_up.done():
             looking = addresses(self._target, self._guard, is_operators=self.is_operators)

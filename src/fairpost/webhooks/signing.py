@@ -11,7 +11,7 @@ from hashlib import sha256
 from fairpost.model.webhook import SECRET_PREFIX
 
 SECRET_BYTES = 32
-TOLERANCE_S = 300  # maximum difference between the sender's clock and the receiver's
+TOLERANCE_S = 300  # maximum difference between the clocks of sender and receiver
 
 
 def written(secret: bytes) -> str:

@@ -234,8 +234,8 @@ async def _seal(
     account_id: AccountId,
     write: Callable[[str | None, Sequence[str] | None], Awaitable[None]],
 ) -> None:
-    """Seals the secret, then calls `write`. Uses the owner's store, because all accounts determine which keys are in
-    use.
+    """Seals the secret, then calls `write`. Uses the owner's store, because which keys are in use depends on all
+    accounts.
     """
     if secret is None:
         await write(None, None)

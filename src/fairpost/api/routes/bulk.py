@@ -28,7 +28,7 @@ LINES_MAX = 100_000
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
 IN_MEMORY_BYTES = 1_048_576  # the rest of the body is kept on disk
-KEY_CHARS_MAX = 480  # with the line number appended, a key can have at most 500 characters
+KEY_CHARS_MAX = 480  # a key plus the appended line number has at most 500 characters
 
 
 @router.post(

@@ -136,7 +136,7 @@ def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
 
 
 def _as_known(question: Question, caller: Caller) -> Question:
-    """Renames the accounts in the forecast's input. The workspace's accounts get the workspace's own names, and the
+    """Renames the accounts in the forecast input. The workspace's accounts get the workspace's own names, and the
     operator's accounts get numbers.
     """
     shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)

@@ -28,7 +28,7 @@ TAG = {"name": "live", "description": "Live updates as server-sent events."}
 router = Router(prefix="/v1/live", tags=["live"])
 
 STREAM_S_MAX = 3_600.0  # after this time, the client must reconnect
-INBOX = "inbox"  # the only topic that may be missing, because it must be installed
+INBOX = "inbox"  # the only topic that may be missing, because it is installed separately
 AGAIN = b"retry: 2000\n\n"
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}

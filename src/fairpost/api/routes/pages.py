@@ -30,7 +30,7 @@ FRAME_POLICY = (
     "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; "
     "img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-FRAMES = {"frame.html": "data:", "frame-images.html": "data: https: http:"}  # with the allowed sources of images
+FRAMES = {"frame.html": "data:", "frame-images.html": "data: https: http:"}  # with the allowed image sources
 FRAME_SCRIPT = b'<script src="/static/frame.js"></script>'
 SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and all paths below them
 

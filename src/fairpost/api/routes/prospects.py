@@ -36,7 +36,7 @@ from fairpost.store.store import Store
 TAG = {"name": "prospects", "description": "Recipients of campaigns, organized in lists."}
 router = Router(prefix="/v1", tags=["prospects"])
 
-MEMORY_BYTES_MAX = 1_048_576  # of an imported list; a longer list is kept in a file
+MEMORY_BYTES_MAX = 1_048_576  # an imported list that is larger than this is kept in a file
 LINES_AT_ONCE = 2_000  # lines that a thread reads before other requests get their turn
 
 

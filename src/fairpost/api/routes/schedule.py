@@ -33,7 +33,7 @@ from fairpost.store.schedules import QuotaUsed, StoredSchedule
 TAG = {"name": "schedule", "description": "The schedule and quota of a workspace's campaigns."}
 router = Router(prefix="/v1/schedule", tags=["schedule"])
 
-PLACES = {  # maps fields of the schedule's rules to fields of the request
+PLACES = {  # maps fields of the schedule rules to fields of the request
     "timezone": "timezone",
     "days": "window.days",
     "holidays": "window.holidays",
@@ -150,7 +150,7 @@ def _ramp_up_day(stored: StoredSchedule, now: datetime) -> int | None:
 def _days(
     stored: StoredSchedule, today: QuotaUsed | None, starts_at: datetime, now: datetime, count: int
 ) -> Iterator[QuotaDay]:
-    """Yields the quota for each day. For today, this is the plan `today`, which engines also use."""
+    """Yields the quota for each day. Today's quota comes from the plan `today`, which engines also use."""
     schedule = stored.schedule
     first = stored.first_day or windows.local_day(schedule.timezone, now)
     for number in range(count):

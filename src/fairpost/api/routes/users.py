@@ -84,7 +84,7 @@ def _domain(given: str) -> str:
 async def _look(caller: Caller, name: str) -> UserOut:
     id_ = await senders.folded(caller.store, SenderId(workspace=caller.workspace, name=name))
     try:
-        # The policy only affects the score, which only the operator sees.
+        # The policy affects only the score, which only the operator sees.
         found = await show_sender(caller.store, id_, SenderPolicy())
     except NotFound:
         raise not_found("user", name) from None

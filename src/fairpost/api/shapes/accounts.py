@@ -49,7 +49,7 @@ class RestOut(ResponseModel):
 
 
 class PatienceOut(ResponseModel):
-    """Deadlines of e-mails that only this account can send. After these times, the e-mails fail."""
+    """Deadlines for e-mails that only this account can send. After these times, the e-mails fail."""
 
     urgent: Moment
     bulk: Moment
@@ -70,7 +70,7 @@ class AccountOut(ResponseModel):
     patience: Annotated[
         PatienceOut | None,
         Field(
-            description="Deadlines of e-mails that only this account can send. Null if the account is not suspended."
+            description="Deadlines for e-mails that only this account can send. Null if the account is not suspended."
         ),
     ]
     server: Annotated[AnyServer | None, Field(description="Null if the account has no server and cannot send.")]

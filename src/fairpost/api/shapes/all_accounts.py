@@ -1,4 +1,4 @@
-"""Accounts of all workspaces, and the workspaces blocked on them."""
+"""Accounts of all workspaces, and the workspaces blocked from using them."""
 
 from typing import Annotated, Any
 

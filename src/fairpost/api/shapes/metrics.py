@@ -110,8 +110,8 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """Number of throttled users, of throttled users whose e-mails are currently not sent at all (`stopped`), and of
-    held senders."""
+    """Counts throttled users and held senders. `stopped` counts throttled users whose e-mails are currently not sent at
+    all."""
 
     throttled: int
     stopped: int

@@ -1,6 +1,6 @@
 """The server of an account in requests and responses, derived from the settings of each kind of transport.
 
-Secrets are kept separate from the other settings, and are never shown.
+Secrets are kept separate from the other settings and are never shown.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""The live topic `events`: the newest events since the first watcher, and the cursor for reading later events."""
+"""The live topic `events`: the newest events since the first watcher connected, and a cursor for later ones."""
 
 from collections import deque
 

@@ -65,7 +65,7 @@ class ThrottlingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessShown:
-    """The fairness figures. `mode` and `queue` describe the installation, and are null for a workspace.
+    """The fairness figures. `mode` and `queue` describe the installation and are null for a workspace.
 
     `waits` measures the time from when an e-mail is due until sending starts, by queue and tier. For a workspace, all
     tiers are combined."""

@@ -28,7 +28,7 @@ from fairpost.system import clock
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
 BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails per request, by figure
-RATE_MAX = 1_000_000  # requests per minute, which is more than the benchmark can reach
+RATE_MAX = 1_000_000  # requests per minute; a limit that the benchmark cannot reach
 LIMIT = 1_000_000_000  # per user; e-mails are counted as usual, but never reach this limit
 LIMITS = {
     "FAIRPOST_USER_DAILY_MAX": str(LIMIT),
@@ -91,7 +91,7 @@ async def _database_alone(url: str, progress: Progress, *, seconds: float, conne
 async def _statements_per_s(
     url: str, key: str, progress: Progress, *, seconds: float, connections: int
 ) -> dict[str, float]:
-    """Measures only a request's database statements, both individually and together."""
+    """Measures only the database statements of a request, both individually and together."""
     _, _, key_id, secret = key.split("_", 3)
 
     async def enter(store: Store, _: str) -> None:

@@ -13,7 +13,7 @@ Spent = dict[int, float]
 def spent_s(pids: Iterable[int], *, program: str = "") -> Spent:
     """Returns the CPU time of these processes, except those that have exited or run a different program.
 
-    The database may be on another machine.
+    The process IDs may come from a database on another machine.
     """
     found = {}
     for pid in pids:

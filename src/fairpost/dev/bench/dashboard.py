@@ -1,7 +1,7 @@
 """Measures the size and cost of the pages when there is a long history. The figures are the size and load time of the
-first page, the time for each live topic, and the database load that viewers cause. Like a browser, it uses real sockets
-and a real service. For comparison, the same run measures the load that one viewer causes, and a plain count of the
-queue.
+first page, the time for each live topic, and the database load that viewers cause. Like a browser, the benchmark
+connects to a real service over real sockets. For comparison, the same run measures the load that one viewer causes, and
+a plain count of the queue.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Measures how long it takes to read a page of e-mails when there is a long history: the first page, a middle page, the
-last page, and pages filtered by state. Pages are read as in a request, with the tenants' role and in a transaction that
-sets the workspace. For comparison, the same run measures a plain scan of the history's index and naive paging with
+last page, and pages filtered by state. Pages are read as in a request, with the tenant role and in a transaction that
+sets the workspace. For comparison, the same run measures a plain scan of the history index and naive paging with
 OFFSET.
 """
 
@@ -25,8 +25,8 @@ BIG, SMALL = "big", "w7"
 EACH_SMALL = 1_000  # e-mails in a small workspace
 
 # Nine out of ten e-mails belong to one workspace, the others to small ones. One in a thousand failed, and one in a
-# hundred bounced. The times are spread evenly over the months. IDs in the history are even. The odd IDs next to them
-# are for the queue.
+# hundred bounced. The times are spread evenly over the months. IDs in the history are even. The odd IDs between them
+# are used for the queue.
 _MAIL = """
 SELECT fairpost.first_id_at(made.at) | (2 * i & 1048575) AS id, made.at, CASE WHEN i % 10 > 0 THEN 'big' ELSE 'w' || i / 10 % $4 END AS workspace,
        hashint4(i) & 1023 AS dice, i

@@ -28,7 +28,7 @@ class Answers(asyncio.Protocol):
         self._transport: Any = transport
 
     async def ask(self, request: bytes) -> bytes:
-        """Returns the response's head and body."""
+        """Returns the head and body of the response."""
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._waiting

@@ -1,4 +1,4 @@
-"""Databases for a single benchmark, and large queues that are filled quickly. Mail is written as `enqueue` writes it
+"""Creates a database for each benchmark and quickly fills large queues. Mail is written as `enqueue` writes it
 (rows, then one arrival for each flow), but without its checks.
 """
 
@@ -85,7 +85,7 @@ async def empty(store: Store) -> Lease:
 
 
 async def fill(store: Store, workspaces: list[str], each: int, *, user: str = "u") -> None:
-    """Adds this number of e-mails from this user in each workspace."""
+    """Adds `each` e-mails from the given user in each workspace."""
     await store.value(_FILL, workspaces, each, user)
 
 
@@ -111,7 +111,7 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:
-    """Claims and removes this number of e-mails and adds new e-mails from the same senders."""
+    """Claims and removes the given number of e-mails, and adds a new one from the same sender for each."""
     done = 0
     while done < total:
         claim = await store.claim(lease, limit=1000)

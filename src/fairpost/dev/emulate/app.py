@@ -87,7 +87,7 @@ class Emulation:
     api: GmailApi
     latency_s: float
     on_request: Callable[[Served], None]
-    cut: Callable[[Any], None]  # closes the connection of the client with this address
+    cut: Callable[[Any], None]  # closes the connection from the given client address
     over: asyncio.Event  # wakes all waiting tasks
 
     async def wait(self, seconds: float) -> None:
@@ -216,7 +216,7 @@ class _Endpoint:
             return refusal.answer
 
     async def _meet(self, fault: Fault, request: _Request, user: str | None) -> Answer | None:
-        """Applies a fault. Returns the fault's answer, or None to proceed to the usual answer."""
+        """Applies a fault. Returns the answer that the fault specifies, or None to proceed to the usual answer."""
         match fault.action:
             case Error() as error:
                 return error.answer(route=self._route, now=self._emulation.clock.now())

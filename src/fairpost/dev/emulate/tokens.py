@@ -107,7 +107,7 @@ class Tokens:
         self._access = dict[str, Access]()
         self.audiences = set(GOOGLE_AUDIENCES)  # the server adds its own address
         self.accounts = dict[str, ServiceAccount]()
-        self.clients = dict[str, str]()  # the OAuth clients' secrets
+        self.clients = dict[str, str]()  # the client secrets, by client ID
         self.grants = dict[str, Grant]()
 
     def grant(self, form: Mapping[str, str], *, url: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class Tokens:
         return access.user if access else None
 
     def expire(self, user: str | None = None) -> None:
-        """Invalidates the access tokens of that user, or of all users. New tokens can still be issued."""
+        """Invalidates the access tokens of the given user, or of all users. New tokens can still be issued."""
         self._access = {key: a for key, a in self._access.items() if user and _other(a.user, user)}
 
     def revoke(self, user: str | None = None) -> None:

@@ -76,7 +76,7 @@ class Glimpse:
     attachments: int
 
 
-# Each statement is its own commit. When it returns, the message is stored.
+# Each statement is committed on its own. When the statement returns, the message is stored.
 _ADD = """
     INSERT INTO fairpost.inbox (sender, recipients, subject, from_header, message_id, size, attachments,
                                 helo, peer, tls, auth_user, search, raw)
@@ -99,7 +99,7 @@ _GLIMPSES = """
     FROM fairpost.inbox ORDER BY id DESC LIMIT $1"""
 
 # Keeps the newest message regardless of its size. After every hundredth message, reads the IDs and sizes of all
-# messages, about ten thousand.
+# messages (about ten thousand).
 _PRUNE = """
     WITH counted AS (
         SELECT id, row_number() OVER newest AS mails, sum(size) OVER newest AS bytes

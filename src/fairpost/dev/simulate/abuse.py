@@ -101,7 +101,7 @@ class Watch:
         self._clock = ManualClock(ORIGIN)
         self.books = Books(sender.created_at)
         self._throttle: Throttle | None = None
-        self._scored = Day()  # the figures of the day at the last score
+        self._scored = Day()  # the day's figures at the last scoring
         self._look_at: datetime | None = None
         self._numbers = count()  # breaks ties between simultaneous events by the order in which they were planned
         self._events: list[tuple[datetime, int, Callable[[], None]]] = []

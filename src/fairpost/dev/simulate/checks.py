@@ -2,11 +2,11 @@
 servers' records, and do not use the engine's own reports. They are made many times a second, both in simulations and in
 real time.
 
-About a newcomer's wait: each ready sender may be served once before the newcomer. The newcomer must therefore be served
-after as many sends as there are ready senders. Each observation adds the number of sends that the pool could have
-started since the previous observation (`_Newcomer`). For each account that may work, this is the elapsed time divided
-by the account's interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts
-pause for a valid reason, the wait is longer.
+The maximum wait of a newcomer is derived as follows. Each ready sender may be served once before the newcomer. The
+newcomer must therefore be served after as many sends as there are ready senders. Each observation adds the number of
+sends that the pool could have started since the previous observation (`_Newcomer`). For each account that may work,
+this is the elapsed time divided by the account's interval. If all accounts work, the wait is (ready senders × one
+interval ÷ accounts). If some accounts pause for a valid reason, the wait is longer.
 """
 
 import math
@@ -49,7 +49,7 @@ class Check(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """The worst violation of this check for this account or sender."""
+    """The worst violation of a check by an account or sender."""
 
     check: Check
     whose: str

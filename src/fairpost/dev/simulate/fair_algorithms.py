@@ -1,5 +1,5 @@
-"""Three ways to choose the next sender, with one interface: by arrival, by the original plan, and with Fairpost's
-actual SQL. They only accept and release e-mails, and are measured elsewhere.
+"""Three ways to choose the next sender, with one interface: by arrival, by the original plan, and by Fairpost's actual
+SQL. They only accept and release e-mails; they are measured elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -122,7 +122,7 @@ class Fairpost:
         """Adds e-mails, one transaction per sender.
 
         Arrivals are absorbed immediately, as in a claim. Among equal senders, the first to be absorbed is served first,
-        and a seed must always produce the same result.
+        so this order must be the same in every run with the same seed.
         """
         for _, of_one in groupby(emails, key=lambda email: email.sender.name):
             lot = list(of_one)

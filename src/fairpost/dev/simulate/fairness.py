@@ -82,7 +82,7 @@ class Record:
         return ((self.scenario.minutes if left is None else left) - email.minute) * ROUND.total_seconds()
 
     def share_over_time(self, group: str) -> list[float]:
-        """Returns the share of each round's slots."""
+        """Returns the group's share of the slots in each round."""
         return [
             sum(n for sender, n in r.served.items() if sender.group == group) / self.scenario.slots_per_minute
             for r in self.rounds
@@ -213,7 +213,7 @@ def _windows(record: Record) -> Iterator[list[float]]:
 
 
 def _largest_share(record: Record) -> float:
-    """Returns the largest share of a window's slots that any sender got.
+    """Returns the largest share of the slots in a window that any sender got.
 
     Rounds are included only if the other senders had enough e-mails waiting for all slots.
     """

@@ -41,7 +41,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A throttle. From this minute on, nothing is sent for this sender."""
+    """A throttle. Nothing is sent for the sender from the given minute on."""
 
     minute: int
     sender: Sender

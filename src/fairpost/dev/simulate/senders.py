@@ -120,7 +120,7 @@ def _blaster(roll: Dice, days: int) -> Sender:
 
 
 def _all_at_once(roll: Dice, days: int) -> Sender:
-    """Returns the same sender, but with all e-mails queued at once and then sent at the same pace."""
+    """Returns the same sender, but queues all of its e-mails at once and sends them at the same pace."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at, due=begins_at),)
     return Sender(Kind.ALL_AT_ONCE, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)

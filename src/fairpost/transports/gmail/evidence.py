@@ -14,7 +14,7 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.port import Answer, Evidence, Fate
 
 MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost and identifies its e-mail
-DRAFT = "draft"  # key of the draft's ID in the evidence
+DRAFT = "draft"  # key of the draft ID in the evidence
 THREAD = "thread"
 ADDRESSED = "addressed"  # key of the digest of the recipients
 
@@ -137,7 +137,7 @@ def _may_pass(answer: object) -> bool:
 
 
 def _marks(email: Outgoing) -> list[list[str]]:
-    """Returns the values that mark the e-mail's sent message: the current one, and the number that older versions used.
+    """Returns the values that may mark the sent message: the current one, and the number that older versions used.
     An engine that has not been restarted since an upgrade may have used the number.
     """
     return [[email.name_in_headers], [f"{email.id:x}"]]

@@ -190,7 +190,7 @@ class GmailTransport:
 
 
 def what_to_type(advice: str, account: str) -> str:
-    """In advice about tokens, replaces the SMTP options with those of the Gmail API."""
+    """Replaces the SMTP options in advice about tokens with those of the Gmail API."""
     for smtps, ours in OPTIONS.items():
         advice = advice.replace(smtps, ours)
     return advice.replace("NAME", account)

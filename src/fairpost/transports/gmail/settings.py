@@ -15,7 +15,7 @@ class GmailSettings(ServerSettings):
     """The settings of a mailbox.
 
     A service account acts for the mailbox `oauth.subject`, or for the account's own address if `oauth.subject` is None.
-    The sealed secret is the key file, or the refresh token with its client's secret.
+    The sealed secret is the key file, or the refresh token with its client secret.
     """
 
     kind: ClassVar[str] = "gmail"

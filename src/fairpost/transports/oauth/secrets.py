@@ -1,6 +1,4 @@
-"""The sealed secret of an account that a person connected: the refresh token, and the client's secret if there is
-one.
-"""
+"""The sealed secret of an account that a person connected: the refresh token, and the client secret if there is one."""
 
 import json
 from dataclasses import dataclass, field

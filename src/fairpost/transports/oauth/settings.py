@@ -10,10 +10,10 @@ class OauthKind(StrEnum):
     """The provider that grants the tokens and the party that receives them."""
 
     GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # a service account acts for a mailbox (the key file)
-    GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client's secret)
-    MICROSOFT_CLIENT = "microsoft-client"  # the application acts for itself (the client's secret)
+    GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client secret)
+    MICROSOFT_CLIENT = "microsoft-client"  # the application acts for itself (the client secret)
     MICROSOFT_PERSON = (
-        "microsoft-refresh-token"  # a person has given consent (the refresh token, perhaps the client's secret)
+        "microsoft-refresh-token"  # a person has given consent (the refresh token, perhaps with a client secret)
     )
 
     @property
@@ -27,7 +27,7 @@ class OauthKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthSettings:
-    """The settings of a token source. Raises ValueError if a setting that every token request needs is missing."""
+    """The settings of a token source. Raises ValueError if they lack a setting that every token request needs."""
 
     kind: OauthKind
     client_id: str | None = None  # ID of the registered application; a service account's ID is in its key file

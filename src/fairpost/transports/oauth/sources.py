@@ -28,8 +28,8 @@ def token_source(
     """Returns the token source. Nothing is read or requested yet, so an error in the secret is raised only when the
     first token is requested.
 
-    `mailbox` is the mailbox that a service account acts for, unless the settings name a different one. `is_for_reading`
-    requests a token for IMAP, which only Microsoft grants separately.
+    `mailbox` is the mailbox that a service account acts for, unless the settings name a different one. With
+    `is_for_reading`, the token is for IMAP. Only Microsoft grants a separate token for IMAP.
     """
     client_id, tenant = settings.client_id or "", settings.tenant or ""  # these are set if the kind needs them
     match settings.kind:

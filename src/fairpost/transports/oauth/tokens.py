@@ -10,7 +10,7 @@ from typing import Protocol
 from fairpost.system import clock
 from fairpost.transports.oauth.errors import Unreachable
 
-AHEAD = timedelta(minutes=5)  # how early a token is renewed; it must last for a whole connection, and clocks differ
+AHEAD = timedelta(minutes=5)  # how early a token is renewed: it must last for a whole connection, and clocks differ
 LAST_USE = timedelta(seconds=30)  # with less time left than this, a token might expire before the login
 FETCH_S_MAX = 20.0
 

@@ -1,6 +1,6 @@
 """Reads the mailbox of an SMTP account over IMAP, with the account's login. Opens folders read-only.
 
-The position is the last UID that was read, which is valid as long as the folder's UIDVALIDITY is the same and the next
+The position is the last UID that was read. It is valid as long as the folder's UIDVALIDITY is the same and the next
 UID is higher. Otherwise, the server has renumbered its messages, and all messages that arrived since the last check are
 read again.
 """
@@ -33,7 +33,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 MAIL_BYTES_MAX = 1_048_576  # the classifier reads no more than this
 UIDS_AT_ONCE = 1_000
-WINDOWS_MAX = 1_000  # maximum number of requests for UIDs in one check; the next check continues from there
+WINDOWS_MAX = 1_000  # maximum number of UID requests in one check; the next check continues where this one stopped
 IDLE_S = 540.0  # short enough, because routers drop silent connections only after ten minutes or more
 POLL_S = 120.0  # pause between checks, for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)
@@ -181,7 +181,7 @@ def unreadable(error: Exception) -> Unreadable:
 
 
 def _is_ahead(position: Position, folder: Folder) -> bool:
-    """Returns whether the server's numbers have decreased, as after a restore from a backup."""
+    """Returns whether the server's UIDs have decreased, as happens after a restore from a backup."""
     return folder.uid_next is not None and int(position["uid"]) >= folder.uid_next
 
 

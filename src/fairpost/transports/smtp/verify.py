@@ -12,8 +12,8 @@ from fairpost.smtp.server import Security, Server, Timeouts
 from fairpost.transports.port import Tried
 from fairpost.transports.smtp.login import NoToken
 
-# A user is waiting, so these timeouts are shorter than a worker's. They are longer than the time for which servers
-# delay their greeting.
+# A user is waiting, so these timeouts are shorter than a worker's. They are longer than the delays that some servers
+# add before their greeting.
 PATIENCE = Timeouts(connect_s=15, tls_s=20, greeting_s=60, hello_s=30, auth_s=60)
 TLS_S_MAX = 20
 BRIEF = Timeouts(connect_s=8, tls_s=8, greeting_s=12, hello_s=8, auth_s=12)  # timeouts while an HTTP request is waiting
