@@ -260,5 +260,6 @@ def stuffed(data: bytes) -> bytes:
     ends = data.count(b"\r\n")
     if not data.endswith(b"\r\n") or ends != data.count(b"\n") or ends != data.count(b"\r"):
         raise ValueError("every line of a message must end with CRLF, and CR and LF must not occur anywhere else")
-    doubled = data.replace(b"\r\n.", b"\r\n..")
-    return b"." + doubled if data.startswith(b".") else doubled
+    if data.rfind(b"\n.") >= 0:  # rfind takes a third as long as a replacement that finds nothing
+        data = data.replace(b"\r\n.", b"\r\n..")
+    return b"." + data if data.startswith(b".") else data
