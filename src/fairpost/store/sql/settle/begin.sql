@@ -3,16 +3,11 @@
 --
 -- `verdict` is `begun`, or the reason why the e-mail was not begun, in which case nothing was charged:
 --   stale              the lease is gone: stop
---   gone               the e-mail was cancelled or is not ours
---   unconfirmed        the engines have not confirmed this server
---   late               this step or a later one was already taken
---   held               the e-mail's sender is held, or everything is paused: return the e-mail
---   inactive           the account is paused or suspended
---   changed            the account's settings have changed since the lease was taken
---   blocked            the e-mail's workspace is blocked from using this account: return the e-mail for other accounts
---   suppressed         all recipients are suppressed
---   expired            the e-mail has expired
---   closed, parked     for campaigns only (see gates.sql)
+--   gone               the e-mail was cancelled, or this lease does not hold it unconfirmed        the engines have not confirmed this server late
+--   this step or a later one was already taken held               the e-mail's sender is held, or everything is paused: return the e-mail inactive
+--   the account is paused or suspended changed            the account's settings have changed since the lease was taken blocked            the
+--   e-mail's workspace is blocked from using this account: return the e-mail for other accounts suppressed         all recipients are suppressed
+--   expired            the e-mail has expired closed, parked     for campaigns only (see gates.sql)
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,
@@ -54,7 +49,7 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute'
 $$;
 
--- Returns the individual sends of the past day, oldest first.
+-- Returns the individual sends from the past day, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS TABLE (at timestamptz, units integer)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- only columns that a tenant's request may read
@@ -91,7 +86,7 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Locks first, then reads, so that no pause can begin between here and the commit. Written as an assignment, which takes a microsecond, because
+    -- Locks first, then reads, so that no pause can begin before the commit. Written as an assignment, which takes a microsecond, because
     -- PERFORM runs a whole query.
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN

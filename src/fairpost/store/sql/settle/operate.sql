@@ -31,8 +31,8 @@ BEGIN
     RETURN 'cancelled';
 END $$;
 
--- Puts a failed or bounced e-mail back into the queue, for at least one more attempt. With `p_also_unbegun`, also does this for an e-mail that was
--- cancelled or suppressed before it began. Returns the new state.
+-- Puts a failed or bounced e-mail back into the queue, for at least one more attempt. With `p_also_unbegun`, does the same for an e-mail that was
+-- cancelled or suppressed before it was begun. Returns the new state.
 DROP FUNCTION IF EXISTS fairpost.retry(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry(p_id bigint, p_now timestamptz DEFAULT NULL, p_also_unbegun boolean DEFAULT false) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -90,7 +90,7 @@ BEGIN
         email.recipients, email.addresses, email.fields, email.idempotency_key, fairpost.in_one(email.reason, email.reason_params), email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);
     INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id) VALUES (p_now, 'email.queued', email.workspace, email.id, email.account_id, email.campaign_id);
-    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered');   -- what returned mail said about the previous attempts
+    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered');   -- what returned mail reported about the previous attempts
     IF email.campaign_id IS NOT NULL THEN
         UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, reason_params = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed' RETURNING * INTO revived;
         IF FOUND THEN
