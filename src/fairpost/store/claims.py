@@ -1,5 +1,5 @@
-"""What a lease holder does with e-mails before sending them: claim them in fair order, return them to the queue, or
-fail them.
+"""The operations of a lease holder on e-mails that it has not sent yet: claim them in fair order, return them to the
+queue, or fail them.
 
 sql/release/ decides the order.
 """

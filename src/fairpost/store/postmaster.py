@@ -115,9 +115,8 @@ def is_frozen(pid: int) -> bool:
 
 
 def pid_exists(pid: int) -> bool:
-    """Return whether the pid exists, as PostgreSQL checks before it trusts a pid file.
-
-    Zombies and unrelated processes count.
+    """Return whether the pid exists, using the same check as PostgreSQL before it trusts a pid file. Zombies and
+    unrelated processes count.
     """
     try:
         os.kill(pid, 0)
@@ -129,7 +128,7 @@ def pid_exists(pid: int) -> bool:
 
 
 def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> None:
-    """Signal the process if the check passes. A handle prevents the pid from being reused in between."""
+    """Signal the process if the check passes. A handle ensures that the pid is not reused in between."""
     handle = _handle(pid)
     try:
         if not if_it(pid):

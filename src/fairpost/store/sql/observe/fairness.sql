@@ -58,8 +58,7 @@ END $$;
 -- e-mails served by the fair queue or in order of arrival; null means both.
 --   hour        the results of each hour by each queue; `n` is the total
 --   workspace, user    the senders with the most e-mails by either queue, at most `p_max` of each kind
---   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; the figures for both queues together are
---   included only if both served mail
+--   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; rows for both queues only if both served mail
 CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
 RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$

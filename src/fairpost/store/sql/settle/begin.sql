@@ -3,11 +3,16 @@
 --
 -- `verdict` is `begun`, or the reason why the e-mail was not begun, in which case nothing was charged:
 --   stale              the lease is gone: stop
---   gone               the e-mail was cancelled, or this lease does not hold it unconfirmed        the engines have not confirmed this server late
---   this step or a later one was already taken held               the e-mail's sender is held, or everything is paused: return the e-mail inactive
---   the account is paused or suspended changed            the account's settings have changed since the lease was taken blocked            the
---   e-mail's workspace is blocked from using this account: return the e-mail for other accounts suppressed         all recipients are suppressed
---   expired            the e-mail has expired closed, parked     for campaigns only (see gates.sql)
+--   gone               the e-mail was cancelled, or this lease does not hold it
+--   unconfirmed        the engines have not confirmed this server
+--   late               this step or a later one was already taken
+--   held               the e-mail's sender is held, or everything is paused: return the e-mail
+--   inactive           the account is paused or suspended
+--   changed            the account's settings have changed since the lease was taken
+--   blocked            the e-mail's workspace is blocked from using this account: return the e-mail for other accounts
+--   suppressed         all recipients are suppressed
+--   expired            the e-mail has expired
+--   closed, parked     for campaigns only (see gates.sql)
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,

@@ -2,8 +2,8 @@
 -- last acknowledged step. A repeated or late step changes nothing.
 --
 -- `p_outcome` is `sent`, `retry` (at `due_at`), `failed`, `bounced`, `in_doubt`, or one of these two:
---   untouched      the transport never received the e-mail; it goes back to the queue, and the charge is refunded deferred       the server asked the
---   account to wait; the e-mail goes back to the queue (until `due_at` if given) and no attempt is used up
+--   untouched      the transport never received the e-mail; it goes back to the queue, and the charge is refunded
+--   deferred       the server asked the account to wait; the e-mail goes back to the queue (until `due_at` if given), and no attempt is used up
 --
 -- `p_detail` can contain code, reply, response_ms, message_id, thread_id, params, and:
 --   recipients     the reply for each recipient
@@ -16,7 +16,8 @@
 --   settled        the outcome was recorded
 --   stale          another worker holds the account now, so nothing changed
 --   late           this step or a later one was already taken
---   evidence       this is late proof that an e-mail in doubt was sent gone           the e-mail no longer exists
+--   evidence       this is late proof that an e-mail in doubt was sent
+--   gone           the e-mail no longer exists
 DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
     p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL
@@ -115,7 +116,7 @@ BEGIN
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
-    ELSIF p_outcome IN ('sent', 'retry') THEN   -- a separate condition, so that its query runs only here; this is usually a single lookup that finds nothing
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- separate, so that its query runs only here; this is usually a lookup that finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
             PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;
