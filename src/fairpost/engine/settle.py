@@ -1,8 +1,8 @@
 """E-mails that have begun but are not yet settled, and the numbered steps that report them to the database.
 
 Tracks at most three things: an e-mail whose begin was requested, one that has begun but has not been handed over, and
-an outcome that has not been acknowledged. Each is kept until the database has acknowledged it. The handover note is
-written before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so
+an outcome that the database has not acknowledged. Each is kept until the database has acknowledged it. The handover
+note is written before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so
 `TakeStep` can put the steps of many accounts into one commit.
 """
 
@@ -172,7 +172,7 @@ class UnderWay:
         self._must_take_up = False
 
     async def offer_proof(self) -> None:
-        """Settle or requeue the e-mail that this worker had begun, which is in doubt for the account's next holder."""
+        """Settle or requeue the e-mail that this worker had begun. For the account's next holder, it is in doubt."""
         outcome, intent = self.outcome, self.last_intent
         self.outcome = None
         self.forget_intent()

@@ -301,7 +301,9 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Return the given sessions that are valid and whose workspace is not suspended. Does not mark them as used.
+    """Return the given sessions that are valid and whose workspace is not suspended.
+
+    Does not mark them as used.
     """
     sql = """
         SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
@@ -348,8 +350,9 @@ async def revoke_all(store: "Store", person_id: PersonId, *, but: bytes | None =
 async def offer(
     store: "Store", person_id: PersonId, purpose: Purpose, *, token_hash: bytes, life: timedelta, now: datetime | None
 ) -> datetime:
-    """Create a link that replaces the user's earlier links. Return the time when the link expires. Sign-in links and
-    password links do not replace each other.
+    """Create a link that replaces the user's earlier links. Return the time when the link expires.
+
+    Sign-in links and password links do not replace each other.
     """
     await store.value(
         """DELETE FROM fairpost.invitations

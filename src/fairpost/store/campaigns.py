@@ -513,8 +513,9 @@ async def receipts(
     after: int = 0,
     most: int | None = None,
 ) -> AsyncIterator[Receipt]:
-    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or for one. If `most` is None,
-    all pages are read.
+    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or for one.
+
+    If `most` is None, all pages are read.
     """
     sql = "SELECT * FROM fairpost.receipts($1, $2, $3, $4, $5, $6)"
     left = most

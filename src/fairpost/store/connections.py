@@ -236,8 +236,9 @@ class Connections(Statements):
             self._places.release()
 
     def _give_up(self, conn: LimitedConnection) -> None:
-        """Close the connection and all idle connections, because they lead to the same server. Statements in progress
-        on other connections have their own time limits.
+        """Close the connection and all idle connections, because they lead to the same server.
+
+        Statements in progress on other connections have their own time limits.
         """
         task = asyncio.create_task(_leave(conn))
         self._leaving.add(task)

@@ -298,8 +298,9 @@ class EmbeddedServer:
             )
 
     def _evict_orphans(self) -> PidFile | None:
-        """Wait until the processes of a dead server have ended, and kill any that remain. If a server turns out to be
-        starting, return that server.
+        """Wait until the processes of a dead server have ended, and kill any that remain.
+
+        If a server turns out to be starting, return that server.
         """
         for patience_s, then in (
             (ORPHANS_LEAVE_S, signal.SIGQUIT),

@@ -39,7 +39,9 @@ class EngineStore(Database):
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
         """Record that a process running only this worker died. Return the number of consecutive deaths across all
-        engines. Once this number reaches `deaths_max`, the account is suspended.
+        engines.
+
+        Once this number reaches `deaths_max`, the account is suspended.
         """
         sql = "SELECT fairpost.worker_died($1, $2, $3)"
         return int(await self.value(sql, account_id, deaths_max, clock.stated()))

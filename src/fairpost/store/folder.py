@@ -69,8 +69,9 @@ class ServerFolder:
     @contextmanager
     def guard(self) -> Iterator[int]:
         """Yield a locked file descriptor. Every process that inherits the descriptor holds the lock for as long as the
-        process lives. The lock shows whether any such process is left, even one in another container, whose pid is not
-        visible.
+        process lives.
+
+        The lock shows whether any such process is left, even one in another container, whose pid is not visible.
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

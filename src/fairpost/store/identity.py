@@ -128,8 +128,9 @@ def _name_of(uid: int) -> str:
 
 
 def _copy_package(package: Path, target: Path) -> None:
-    """Copy the package completely or not at all. An interrupted copy keeps its temporary name and is made again next
-    time.
+    """Copy the package completely or not at all.
+
+    An interrupted copy keeps its temporary name and is made again next time.
     """
     unfinished = target.with_name(f"{target.name}.incomplete")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -88,7 +88,7 @@ class OutgoingStore(Database):
         """Return the active signing keys. The result is cached, because most workspaces have none.
 
         The service itself has no domains. Its own e-mails are signed with the keys for the domains of the operator's
-        accounts, in whichever workspace they are.
+        accounts, whichever workspace the keys belong to.
         """
         now_s = clock.monotonic()
         known = self._signing.get(workspace)

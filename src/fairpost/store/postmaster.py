@@ -115,8 +115,9 @@ def is_frozen(pid: int) -> bool:
 
 
 def pid_exists(pid: int) -> bool:
-    """Return whether the pid exists, using the same check as PostgreSQL before it trusts a pid file. Zombies and
-    unrelated processes count.
+    """Return whether the pid exists, using the same check as PostgreSQL before it trusts a pid file.
+
+    Zombies and unrelated processes count.
     """
     try:
         os.kill(pid, 0)

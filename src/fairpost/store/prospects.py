@@ -259,8 +259,9 @@ async def lists(
 async def members(
     store: "Store", *, workspace: str, list_name: str, after: int = 0, most: int
 ) -> list[Prospect] | None:
-    """Return the members of a list in the order in which they were added, or None if there is no such list. Reads the
-    index of the list in order.
+    """Return the members of a list in the order in which they were added, or None if there is no such list.
+
+    Reads the index of the list in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name

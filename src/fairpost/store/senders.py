@@ -96,8 +96,9 @@ async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
-    """Limit the number of e-mails that a user, or all users of a workspace together, can submit by any means. None
-    removes the limit.
+    """Limit the number of e-mails that a user, or all users of a workspace together, can submit by any means.
+
+    None removes the limit.
     """
     async with store.together() as one:
         await one.value(

@@ -220,7 +220,7 @@ async def told(store: "Store", webhook: Webhook) -> bool:
 
 
 async def log_test(store: "Store", webhook: Webhook, entry: Mapping[str, Any]) -> None:
-    """Log a request that was made for some other purpose than delivering an event."""
+    """Log a test request, which does not deliver an event."""
     await store.value(
         """INSERT INTO fairpost.webhook_deliveries (webhook_id, workspace, at, message_id, kind, attempt, status, reason, params, duration_ms, answer)
            VALUES ($1, $2, $3::text::timestamptz, $4, $5, 1, $6, $7, $8::jsonb, $9, $10)""",

@@ -101,7 +101,9 @@ _WORKSPACES = """
 
 
 async def has_left_traces(store: "Store", name: str) -> bool:
-    """Return whether a workspace has any data. Applications and commands may use workspaces without registering them.
+    """Return whether a workspace has any data.
+
+    Applications and commands may use workspaces without registering them.
     """
     return bool(
         await store.value(

@@ -43,6 +43,6 @@ BEGIN
     DELETE FROM fairpost.outbox_rest o WHERE o.at < bound;
     UPDATE fairpost.events_dropped d SET turn = t.turn, id = t.last_id
     FROM (SELECT t.turn, t.last_id FROM fairpost.event_turns t WHERE t.first_at < bound ORDER BY t.turn DESC LIMIT 1) t WHERE t.turn > d.turn;
-    DELETE FROM fairpost.event_turns t WHERE t.last_at < bound AND t.turn < (SELECT max(o.turn) FROM fairpost.event_turns o);   -- the newest turn is kept, because it records which events already have a position
+    DELETE FROM fairpost.event_turns t WHERE t.last_at < bound AND t.turn < (SELECT max(o.turn) FROM fairpost.event_turns o);   -- the newest turn is kept, because it records which events have a position
     RETURN days;
 END $$;

@@ -138,7 +138,7 @@ DECLARE
     f fairpost.fairness;
     done text;
     is_behind boolean;
-    leader bigint;           -- its lease stores the credit of bulk mail and of the lanes; null if steps hold all leases; the credit then stays as it is
+    leader bigint;           -- its lease stores the credit of bulk mail and of the lanes; null if steps hold all leases, and the credit stays as it is
     lease fairpost.leases;
     served_ids bigint[];     -- the participating accounts, and their leases
     epochs bigint[];
