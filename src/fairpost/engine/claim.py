@@ -1,4 +1,4 @@
-"""E-mails that the account has claimed but not begun.
+"""E-mails that the account has claimed but not started to send.
 
 They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
 longer hold. An e-mail that does not begin soon is returned to the queue, so other accounts in the pool can send it. An
@@ -63,7 +63,7 @@ class Batch:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def fill(self, most: int, troubles: Troubles) -> Rested | None:
-        """Claim up to `most` e-mails. Return None if at least one can be begun."""
+        """Claim up to `most` e-mails. Return None if at least one can be sent."""
         await self._claims.await_supply(self._lease.now_held.account_id)
         if self._emails:
             return None

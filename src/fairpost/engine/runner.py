@@ -4,7 +4,7 @@ Each part has its own file, which documents its state and guarantees. This file 
 act, and what happens with their answers. The worker handles processes, signals and waiting.
 
 If the database is in trouble, a step raises. The parts keep their state, and `take_up` continues from it. An e-mail
-that was sent but not yet settled is settled. An e-mail that was begun but never handed over goes back to the queue.
+that was sent but not yet settled is settled. An e-mail that was never handed over goes back to the queue.
 """
 
 from collections import deque
@@ -117,7 +117,7 @@ class Runner:
         return runner
 
     async def stop(self) -> None:
-        """Release the lease. E-mails that were claimed, or begun but never sent, immediately go back to the queue."""
+        """Release the lease. Its e-mails that were never sent immediately go back to the queue."""
         self._is_stopping = True
         self._batch.drop()
         if self._under_way.intent is not None:
@@ -288,7 +288,7 @@ class Runner:
         return await self._begun(email, begun, admitted, draft)
 
     async def _begun(self, email: Outgoing, begun: Begun, admitted: Go, draft: Draft = None) -> Step | None:
-        """Act on the answer to a begin. Return None if the e-mail has begun."""
+        """Act on the answer to a begin. Return None if the begin is confirmed."""
         if begun.verdict == "begun":
             self._pace.begun(admitted, self.now())
             waited = Measure.WAIT if email.is_fair else Measure.WAIT_FIFO
@@ -413,9 +413,9 @@ class Runner:
     async def _clear_up(self, taken: TakenUp) -> None:
         """Resolve the e-mails that were in progress when the database became unavailable.
 
-        An outcome is settled, unless the database already has it and only the answer was lost. An e-mail that was begun
-        but never handed over goes back to the queue. An e-mail that only the database considers in progress is in
-        doubt, because the database has lost its outcome.
+        An outcome is settled, unless the database already has it and only the answer was lost. An e-mail that was never
+        handed over goes back to the queue. An e-mail that only the database considers in progress is in doubt, because
+        the database has lost its outcome.
         """
         outcome, intent = self._under_way.outcome, self._under_way.last_intent
         known = {each.email.id for each in (outcome, intent) if each is not None}

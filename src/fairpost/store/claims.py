@@ -44,7 +44,7 @@ class ClaimStore(Database):
         }
 
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
-        """Return the e-mails that this lease has claimed but not begun, or None if the lease is gone.
+        """Return the claimed e-mails whose sending has not started, or None if the lease is gone.
 
         Call this if the response to a claim was lost.
         """

@@ -112,7 +112,7 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may be begun, charges it to the quota and
+-- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may be sent now, charges it to the quota and
 -- returns null. Otherwise, returns one of these:
 --   held     return the e-mail
 --   closed   the window is closed or the quota is used up: close the stream
@@ -153,7 +153,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- If an e-mail was not sent, refunds it to the quota for the day on which it was begun.
+-- If an e-mail was not sent, refunds it to the quota for the day on which its sending started.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
@@ -177,7 +177,7 @@ BEGIN
         RETURN false;
     END IF;
     IF p_days IS NOT NULL AND (fairpost.quota_at(p_workspace, coalesce(p_now, clock_timestamp()))).allowed IS NULL THEN
-        PERFORM fairpost.await_begins();   -- by now, sends that began before there was a quota have ended and are counted
+        PERFORM fairpost.await_begins();   -- by now, sends that started before there was a quota have ended and are counted
     END IF;
     PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- by now, transactions that charge the quota have ended
     t := coalesce(p_now, clock_timestamp());

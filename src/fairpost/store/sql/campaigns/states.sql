@@ -41,7 +41,7 @@ BEGIN
     RETURN after;
 END $$;
 
--- Pauses a campaign. After the commit, none of its e-mails is begun. Sends already in progress are completed. `p_reason` is the caller's own text.
+-- Pauses a campaign. After the commit, no further sends start. Sends already in progress are completed. `p_reason` is the caller's own text.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -68,7 +68,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Cancels a campaign. From then on, none of its e-mails is begun, and an engine removes the rows, however many there are. A completed campaign can be
+-- Cancels a campaign. From then on, no further sends start, and an engine removes the rows, however many there are. A completed campaign can be
 -- cancelled as long as it still has e-mails in the queue.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$

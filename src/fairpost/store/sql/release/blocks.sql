@@ -1,5 +1,6 @@
 -- Blocks. A block prevents a sender from using one account. Blocks are created by the account's worker. A block ends at its end time or when a person
--- lifts it. Like every begin, every change to a block locks the account's lease. Once a block is committed, no e-mail of the sender is begun.
+-- lifts it. Like every begin, every change to a block locks the account's lease. Once a block is committed, sending does not start for any more
+-- e-mails of the sender.
 
 -- Returns the workspaces that are blocked on this account now, at most a hundred.
 CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]

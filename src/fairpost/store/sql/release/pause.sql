@@ -87,7 +87,7 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- Holds a whole workspace, with the same guarantee as a pause. After the commit, none of the workspace's e-mails is begun. `p_reason` is the caller's
+-- Holds a whole workspace, with the same guarantee as a pause. After the commit, no further sends start for the workspace. `p_reason` is the caller's
 -- text. Waits for begins in progress last, because a transaction that holds their lock must not wait for a claim. Returns whether the workspace was
 -- already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(

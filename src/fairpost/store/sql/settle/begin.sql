@@ -1,7 +1,7 @@
 -- Records the intent to send. The record is committed, together with the charge to the account, right before the transport is called. `skip` lists
 -- the recipients to omit. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or late step changes nothing.
 --
--- `verdict` is `begun`, or the reason why the e-mail was not begun, in which case nothing was charged:
+-- `verdict` is `begun`, or the reason why sending must not start, in which case nothing was charged:
 --   stale              the lease is gone: stop
 --   gone               the e-mail was cancelled, or this lease does not hold it
 --   unconfirmed        the engines have not confirmed this server

@@ -143,7 +143,7 @@ BEGIN
         response_ms = excluded.response_ms, recipients = excluded.recipients;
 END $$;
 
--- Puts claimed e-mails that will not be begun now back into the queue. Leaves out e-mails held by other leases, and e-mails that are being cancelled,
+-- Puts claimed e-mails that will not be sent now back into the queue. Leaves out e-mails held by other leases, and e-mails that are being cancelled,
 -- because waiting for a cancellation could deadlock. Returns the e-mails that were put back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
