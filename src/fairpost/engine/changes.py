@@ -1,4 +1,4 @@
-"""Log the accounts that have stopped or become able to send again since the last check.
+"""Log the accounts that have stopped sending or become able to send again since the last check.
 
 An engine logs the accounts that it drives or used to drive, and the accounts that no engine drives.
 """

@@ -1,9 +1,9 @@
-"""E-mails that the account has claimed but not begun.
+"""E-mails that the account has claimed but not started to send.
 
 They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
 longer hold. An e-mail that does not begin soon is returned to the queue, so other accounts in the pool can send it. An
-e-mail is forgotten only after the database has confirmed that it is waiting again. When there is nothing else to do,
-the database is asked about e-mails that it has not yet confirmed.
+e-mail is forgotten only after the database has confirmed that it is back in the queue. When there is nothing else to
+do, the database is asked about e-mails that have not been confirmed yet.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Unrenderable
 
-AHEAD_MIN = 6  # accounts allowed fewer e-mails than this do not claim until they have none left
+AHEAD_MIN = 6  # accounts that may hold fewer e-mails than this do not claim until they have none left
 
 
 class Batch:
@@ -63,7 +63,7 @@ class Batch:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def fill(self, most: int, troubles: Troubles) -> Rested | None:
-        """Claim up to `most` e-mails. Return None if at least one can begin."""
+        """Claim up to `most` e-mails. Return None if at least one can be sent."""
         await self._claims.await_supply(self._lease.now_held.account_id)
         if self._emails:
             return None
@@ -95,7 +95,7 @@ class Batch:
                 assert_never(claim.verdict)
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
-        if not self._emails:  # taken away between claiming and loading: others may be waiting
+        if not self._emails:  # gone between claiming and loading: others may be waiting
             return Rested(Idle.BUSY, claim.next_at)
         if not troubles.has_passed:
             await self._keep_one(other_than=troubles.last)
@@ -131,7 +131,7 @@ class Batch:
             task.exception()
 
     async def end_ahead(self) -> None:
-        """Wait until nothing is being claimed ahead or returned: an account at rest must not hold e-mails that others
+        """Wait until nothing is being claimed ahead or returned: a resting account must not hold e-mails that others
         could send.
         """
         await self._claims.await_supply(self._lease.now_held.account_id)

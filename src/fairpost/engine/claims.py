@@ -1,9 +1,9 @@
 """Claim e-mails once for all accounts of a process that need some now or soon.
 
 Each pool has one claim in progress at a time, and requests that arrive in the meantime share the next claim. Working
-accounts that have few e-mails left get more from the same claim, so they need not stop. An account that cannot
-share a claim (because senders are blocked from using it, mail is pinned to it, and so on) claims alone. If the database
-is in trouble, every request fails.
+accounts that have few e-mails left get more from the same claim, so that they need not stop sending. An account that
+cannot share a claim (because senders are blocked from using it, mail is pinned to it, and so on) claims alone. If the
+database is in trouble, every request fails.
 """
 
 import asyncio

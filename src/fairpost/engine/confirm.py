@@ -88,7 +88,7 @@ class KnownServer:
         self._say_once(Reason("database.engines_missing", engines=engines, why=reason))
 
     def forget_removed(self, accounts: Collection[AccountId]) -> None:
-        """Forget accounts that a newly confirmed server no longer has."""
+        """Forget accounts that do not exist on a newly confirmed server."""
         if self._is_fresh:
             self._is_fresh = False
             self._steps.forget(each.account_id for each in self._steps.known() if each.account_id not in accounts)

@@ -1,4 +1,4 @@
-"""Apply the consequences of an outcome to the account: pause or suspend it, record trouble, or ask again.
+"""Apply the consequences of an outcome to the account: pause or suspend it, record trouble, or resolve a doubt.
 
 This module keeps no state; policy/consequences.py decides. The e-mail has already been settled.
 """
@@ -70,7 +70,7 @@ class Consequences:
                 assert_never(consequence)
 
     async def rest(self, rest: Rest) -> None:
-        """Rest, and return the claimed e-mails so other accounts in the pool can send them."""
+        """Rest, and return the claimed e-mails so that other accounts in the pool can send them."""
         await self._batch.give_back_all()
         self._pace.rest(rest)
         await self._store.rest(self._lease.now_held, rest)

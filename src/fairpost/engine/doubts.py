@@ -43,7 +43,7 @@ class Doubts:
         self.ask_at: datetime | None = None
 
     def until_asked(self, until: datetime | None) -> datetime | None:
-        """Return the given moment or the next time to ask, whichever is earlier, or None if there is neither."""
+        """Return the given moment or the next time to ask, whichever is earlier. Return None if there is neither."""
         return min((moment for moment in (until, self.ask_at) if moment is not None), default=None)
 
     async def resolve_if_due(self) -> None:
@@ -65,10 +65,10 @@ class Doubts:
 
 
 async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
-    """Apply the policies of e-mails in doubt, unless the provider can be asked or the mailbox is yet to be searched.
+    """Apply the policies of e-mails in doubt, unless the provider can be asked or the mailbox has yet to be searched.
 
-    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or if no attempts are left, it needs a
-    manual decision.
+    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or if no attempts are left, a manual
+    decision is needed.
     """
     waited = await store.doubts_to_resend(account_id)
     for email in await store.load(list(waited)):
@@ -105,9 +105,9 @@ async def ask_about_doubts(
 async def _send_after_all(
     store: Store, transport: DraftingTransport, account: Account, email: Outgoing, permission: Permission
 ) -> bool:
-    """Send the draft that was begun. Return False if the result is still unknown.
+    """Send the draft whose sending had started. Return False if the result is still unknown.
 
-    A provider sends a draft only once, however often it is asked to send it.
+    A provider sends a draft only once, no matter how often it is asked to send it.
     """
     assert email.evidence is not None
     checked = await store.recheck(email.id)
@@ -123,7 +123,7 @@ async def _send_after_all(
         return False
     if report.reply is not None and 200 <= report.reply.code < 300:
         await store.resolve(email.id, "sent", by="the provider", report=report)
-    else:  # refused: the e-mail was never sent, so it starts over
+    else:  # refused: the e-mail was never sent, so sending starts over
         due_at = report.retry_at or clock.now()
         await store.resolve(email.id, "resend", by="the provider", due_at=due_at, report=report)
     return True

@@ -23,10 +23,10 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock, machine
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = 10  # e-mails that an account sends alone, after its shared process died, before it may share one again
+SUSPECT_EMAILS = 10  # e-mails that an account whose shared process died sends alone before it may share one again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
-# Exit codes that are no account's fault: a normal end, an end on request, or the loss of its orchestrator.
+# Exit codes that are not the fault of any account: a normal end, an end on request, or the loss of the orchestrator.
 BLAMELESS_CODES = (0, AT_ONCE, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
@@ -71,7 +71,7 @@ class Fleet:
         """Create the fleet.
 
         `on_news` is called when the orchestrator should check. `is_excused` returns whether a death at this moment is
-        no account's fault.
+        not the fault of any account.
         """
         self._supervisor = supervisor
         self._options = options
@@ -113,7 +113,7 @@ class Fleet:
     def start(self, account: Account) -> None:
         """Start the account in a process that has room, or in a new process.
 
-        If the maximum number of processes is reached, do nothing: the next check tries again.
+        If the maximum number of processes is running, do nothing: the next check tries again.
         """
         running = [(worker.place, worker.accounts) for worker in self._workers.values() if not worker.is_finishing]
         places = [place for place, _ in running + self._asked]
@@ -240,7 +240,7 @@ class Fleet:
                 self._ended(worker, AccountId(id_), why, is_fault, more.get("unreleased"))
 
     def _put_off(self, account_id: AccountId) -> None:
-        """Delay the account because its worker could not reach the database, although this process can.
+        """Delay the account, because its worker could not reach the database although this process can.
 
         Trying again immediately would waste a process.
         """
@@ -265,7 +265,7 @@ class Fleet:
         """Handle the end of a process and the accounts that it had not released."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
-            is_alone = len(worker.accounts) == 1  # if it had several accounts, it is unknown which one caused the death
+            is_alone = len(worker.accounts) == 1  # if it had several accounts, it is unknown which caused the death
             self._lost[pid] = [Dead(id_, self._epochs.get(id_), is_alone) for id_ in worker.accounts]
             for account_id in worker.accounts:
                 self._forget(account_id)

@@ -1,8 +1,8 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
-A step waits briefly for half of the working accounts to ask and for any commit in progress to finish. A step that
-cannot share a commit (because it is not an ordinary step, or is locked or poisoned) is taken alone, with the same
-number. If the database is in trouble, every request fails, and each account resumes its lease.
+A step waits briefly until half of the working accounts have asked, and until any commit in progress has finished. A
+step that cannot share a commit (because it is not ordinary, its rows are locked, or it makes the commit fail) is taken
+alone, with the same number. If the database is in trouble, every request fails, and each account resumes its lease.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
 
 STREAMS = 2  # concurrent commits; the second one is only for two accounts or more
 TOGETHER_MAX = 64  # steps per commit
-GATHER_S = 0.002  # how long to wait for half of the accounts at work
-AT_WORK_S = 1.0  # an account that took a step within this time is at work
+GATHER_S = 0.002  # how long to wait for half of the working accounts
+AT_WORK_S = 1.0  # an account that took a step within this time counts as working
 ALONE_MAX = 4  # concurrent steps taken alone: each may wait for a lock, and other work also needs connections
 
 
@@ -108,7 +108,7 @@ class StepGroup:
                 for _, answer in asked:
                     _fail(answer, error)
                 return
-            answers = [None] * len(asked)  # one step is poisoned: when each is taken alone, only the poisoned one fails
+            answers = [None] * len(asked)  # one step makes the commit fail: taken alone, only that one fails
         for (request, answer), taken in zip(asked, answers, strict=True):
             if taken is not None:
                 _give(answer, taken)

@@ -1,4 +1,4 @@
-"""Notes on the e-mails that each worker is handing over, for the successor of a worker that was killed.
+"""Notes on the e-mails that each worker is handing over. They are for the successor of a worker that was killed.
 
 A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
 Only the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
@@ -8,9 +8,9 @@ proven, and the e-mail stays in doubt.
 
 A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and holds
 the lock for its whole life; a worker that is merely frozen, slow or without its lease still holds it. A process that
-acquires the lock can be sure that no dot will follow. The boot must be the same, too: after a crash of the machine, the
-disk may have an older page than memory had. The database must be the same as well, because another database uses the
-same numbers.
+acquires the lock can be sure that no dot will follow. The boot must be the same, too: after a machine crash, the page
+on the disk may be older than the one that was in memory. The database must be the same as well, because other databases
+use the same numbers.
 
 The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions.
 Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86 and ARM alike,
@@ -109,7 +109,7 @@ class Note:
     def complete(self) -> None:
         """Remove the notes. Call this right before the first byte that could complete the message.
 
-        The previous e-mail is settled by now, so its note is removed as well.
+        The previous e-mail has been settled by now, so its note is removed as well.
         """
         memory = self._memory
         for at in self._at:
@@ -187,7 +187,7 @@ class Handover:
             await clear_doubts(store, self._folders)
 
     def close(self) -> None:
-        """Remove the file, unless it contains notes that other workers still have to read."""
+        """Remove the file, unless it contains notes that other workers have yet to read."""
         if self._memory is None or self._place is None:
             return
         if not any(note.stands for note, _ in self._notes.values()):
@@ -205,7 +205,7 @@ class Handover:
         self._free.append(at)
 
     def _make(self, folder: Path, place: int, boot: bytes, database: UUID, accounts: int) -> None:
-        """Create the file, and lock it before it has a header: other processes ignore a file without a header."""
+        """Create the file. Lock it before it has a header, because other processes ignore files without one."""
         size = HEADER.size + accounts * PAIR_BYTES
         name = f"{os.getpid()}-{token_hex(8)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -265,8 +265,8 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
 
 
 async def put_back(store: Store, left: Unwritten) -> bool:
-    """Return the e-mail to its retry schedule. The caller must have proof that this attempt was not completed and never
-    will be.
+    """Return the e-mail to the queue according to its retry schedule. The caller must have proof that this attempt was
+    not completed and never will be.
     """
     emails = await store.load([left.email_id])
     if not emails:

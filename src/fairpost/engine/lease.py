@@ -1,9 +1,9 @@
 """The account's lease, which keeps all other workers out.
 
 Tracks the epoch and the number of the last step, the deadline on this machine's clock, and how far the database's clock
-is ahead of this one. The deadline counts from just before the last request for the lease. A message is completed only
-if the safety margin before this deadline has not been reached yet. Steps are numbered: each number is one higher
-than that of the last acknowledged step, which this machine records. A lease that was stopped is never renewed.
+is ahead of this one. The deadline is measured from just before the last request for the lease. A message may be
+completed only until the safety margin before this deadline is reached. Steps are numbered: each number is one higher
+than that of the last acknowledged step, which this machine records. A stopped lease is never renewed.
 """
 
 from datetime import datetime, timedelta
@@ -47,7 +47,7 @@ class HeldLease:
         return cls(store, lease, asked_at_s=asked_at_s, lease_s=lease_s, steps=steps)
 
     def now(self) -> datetime:
-        """Return the time on the database's clock, which applies to all machines."""
+        """Return the time on the database's clock, which is the reference for all machines."""
         return clock.now() + self._ahead
 
     def hear_time(self, now: datetime) -> None:

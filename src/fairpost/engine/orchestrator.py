@@ -48,7 +48,7 @@ AFTER_WAKING_S = 0.05
 LOOK_S = 1.0  # default; finds work for which no notification arrived
 LOOK_S_MAX = 2.0  # other engines consider an engine alive if it reported in the last five seconds
 REAP_S = 5.0
-FAULTS_MAX = 10  # consecutive deaths, across all engines, without an e-mail sent in between
+FAULTS_MAX = 10  # consecutive deaths, across all engines, with no e-mail sent in between
 FAULT_REST_S_MAX = 60.0
 END_S_MAX = 25.0
 LISTENER_S = 15.0
@@ -127,7 +127,7 @@ class Orchestrator:
     async def _say_goodbye(self) -> bool:
         """Deregister this engine. Return whether the database has released what its workers could not.
 
-        If the engine was asked about the server and has not responded, it leaves the answer to the next engine on this
+        If the engine was asked about the server and has not answered, it leaves the answer to the next engine on this
         machine.
         """
         if not self._server.is_confirmed:
@@ -143,7 +143,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # sends in progress finish, and no other e-mails begin
+        except Outgrown as error:  # sends in progress finish, and no others begin
             self._outgrown = error
             self.end()
             return 0.0
@@ -245,7 +245,7 @@ class Orchestrator:
     def _is_driven(self, runtime: AccountRuntime) -> bool:
         """Return whether the account is driven.
 
-        After database trouble, this includes accounts whose lease has expired, because their worker may resume it.
+        After database trouble, this includes accounts whose leases have expired, because their workers may resume them.
         """
         return runtime.is_driven() or (self._server.is_after_trouble and runtime.owner is not None)
 

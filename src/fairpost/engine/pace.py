@@ -1,8 +1,8 @@
 """Decide when the account may begin its next e-mail, and how many e-mails it may claim ahead.
 
-Tracks how much of its limits the account has used, its troubles, the pause that the last e-mail asked for, and how long
-an e-mail currently takes. It only decides. A send is charged before it begins, and refunded only if the transport was
-never used. Only urgent mail interrupts a pause that an e-mail asked for.
+Tracks how much of each limit the account has used, the account's troubles, the pause that the last e-mail asked for,
+and how long an e-mail currently takes. It only decides. A send is charged before it begins, and refunded only if the
+transport was never used. Only urgent mail interrupts a pause that an e-mail asked for.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Pace:
         return Paced(until) if until is not None else None
 
     def ask_for_follower(self, email: Outgoing, now: datetime) -> Go | None:
-        """Admit the next e-mail, or return None if it may not begin at the moment when the previous e-mail is settled."""
+        """Admit the next e-mail. Return None if it may not begin at the moment when the previous e-mail is settled."""
         admitted = self._admit(now)
         return admitted if isinstance(admitted, Go) and self._paced_until(email.gap, now) is None else None
 
@@ -71,8 +71,8 @@ class Pace:
         return admit(self._limits, self.usage, now=now, roll=chance.roll())
 
     def _paced_until(self, gap: Gap | None, now: datetime) -> datetime | None:
-        """Return the end of the pause that an e-mail asks for in addition to the account's own, or None if the pause is
-        over.
+        """Return the end of the pause that an e-mail asks for in addition to the account's own pause, or None if the
+        pause is over.
         """
         free = free_at(widened(self._limits, gap), self.usage) if gap is not None else None
         return free if free is not None and free > now else None
@@ -120,7 +120,7 @@ class Pace:
     def learn(self, *, is_whole: bool) -> None:
         """Update how long an e-mail takes.
 
-        Refused messages are faster than accepted messages, so they do not show how many can soon be sent.
+        Messages are refused faster than they are accepted, so refusals do not show how many can soon be sent.
         """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s
@@ -130,7 +130,7 @@ class Pace:
     # ── usage ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def begun(self, admitted: Go, now: datetime) -> None:
-        self.usage = changed(admitted.usage, last_begun_at=now)  # the next pause counts from the commit
+        self.usage = changed(admitted.usage, last_begun_at=now)  # the next pause is measured from the commit
 
     def refund(self) -> None:
         self.usage = refund(self.usage)

@@ -1,8 +1,8 @@
 """A worker process: drives the accounts it is given, each in a separate task, and exits when its orchestrator is gone.
 
 Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
-…}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. The first SIGTERM or SIGINT
-lets it finish the e-mails in progress. The second ends the process immediately, and so does the end of the
+…}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. After the first SIGTERM or
+SIGINT, it finishes the e-mails in progress. The second ends the process immediately, as does the end of the
 orchestrator.
 """
 
@@ -31,9 +31,9 @@ from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
 LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two and wakes this process
-END_S_MAX = 5.0  # time limit for informing the database when ending at once
+END_S_MAX = 5.0  # time limit for informing the database when the process ends at once
 CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
-AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are in doubt
+AT_ONCE = 70  # exit code of a process that ended at once: e-mails that were being sent are in doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The result of one step of an account: an e-mail was handled, or nothing was sent for some reason."""
+"""The result of one step of an account: either an e-mail was handled, or nothing was sent for some reason."""
 
 from dataclasses import dataclass
 from datetime import datetime

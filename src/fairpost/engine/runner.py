@@ -1,10 +1,10 @@
 """One account, one e-mail at a time: lease, pace, claim, send, settle, as bounded steps.
 
 Each part has its own file, which documents its state and guarantees. This file defines the order in which the parts
-act, and how their answers are acted on. The worker handles processes, signals and waiting.
+act, and what happens with their answers. The worker handles processes, signals and waiting.
 
 If the database is in trouble, a step raises. The parts keep their state, and `take_up` continues from it. An e-mail
-that was sent but not yet settled is settled. An e-mail that was begun but never handed over waits again.
+that was sent but not yet settled is settled. An e-mail that was never handed over goes back to the queue.
 """
 
 from collections import deque
@@ -117,7 +117,7 @@ class Runner:
         return runner
 
     async def stop(self) -> None:
-        """Release the lease. E-mails that were claimed, or begun but never sent, wait again at once."""
+        """Release the lease. Its e-mails that were never sent immediately go back to the queue."""
         self._is_stopping = True
         self._batch.drop()
         if self._under_way.intent is not None:
@@ -129,7 +129,7 @@ class Runner:
         await self._lease.drop()
 
     def stop_sending(self) -> None:
-        """Prevent any message from being completed, including the one in progress: the worker must end at once."""
+        """Prevent any message from being completed, including the one in progress. The worker must end at once."""
         self._is_stopping = True
         self._lease.stop_sending()
 
@@ -288,7 +288,7 @@ class Runner:
         return await self._begun(email, begun, admitted, draft)
 
     async def _begun(self, email: Outgoing, begun: Begun, admitted: Go, draft: Draft = None) -> Step | None:
-        """Act on the answer to a begin. Return None if the e-mail has begun."""
+        """Act on the answer to a begin. Return None if the begin is confirmed."""
         if begun.verdict == "begun":
             self._pace.begun(admitted, self.now())
             waited = Measure.WAIT if email.is_fair else Measure.WAIT_FIFO
@@ -298,7 +298,7 @@ class Runner:
         match begun.verdict:
             case "stale":
                 return Rested(Idle.LOST)
-            case "inactive" | "changed":  # the e-mail is returned, so other accounts in the pool can send it
+            case "inactive" | "changed":  # the e-mail is returned, so that other accounts in the pool can send it
                 await self._batch.give_back_all(email)
                 return Rested(Idle.INACTIVE if begun.verdict == "inactive" else Idle.CHANGED)
             case "held":
@@ -413,8 +413,9 @@ class Runner:
     async def _clear_up(self, taken: TakenUp) -> None:
         """Resolve the e-mails that were in progress when the database became unavailable.
 
-        An outcome is settled, unless only the answer was lost. An e-mail that was begun but never handed over waits
-        again. An e-mail that only the database considers in progress is in doubt: the database has lost its outcome.
+        An outcome is settled, unless the database already has it and only the answer was lost. An e-mail that was never
+        handed over goes back to the queue. An e-mail that only the database considers in progress is in doubt, because
+        the database has lost its outcome.
         """
         outcome, intent = self._under_way.outcome, self._under_way.last_intent
         known = {each.email.id for each in (outcome, intent) if each is not None}

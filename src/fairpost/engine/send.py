@@ -2,7 +2,7 @@
 
 Holds the transport, and whether the transport may complete the message in progress. Right before the first byte that
 could complete the message, the lease is checked and the handover note is removed. A long send neither delays other mail
-nor loses the lease. An exception that a transport raises never counts as database trouble.
+nor loses the lease. Exceptions raised by a transport never count as database trouble.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
-"""E-mails that have begun but are not yet settled, and the numbered steps that report them to the database.
+"""E-mails whose sending has started but that are not yet settled, and the numbered steps that report them to the
+database.
 
-Tracks at most three things: an e-mail whose begin was requested, one that has begun but has not been handed over, and
-an outcome that has not been acknowledged. Each is kept until the database has acknowledged it. The handover note is
-written before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so
-`TakeStep` can put the steps of many accounts into one commit.
+Tracks at most three things: an e-mail whose begin was requested, one whose begin is confirmed but that has not been
+handed over, and an outcome that the database has not acknowledged. Each is kept until the database has acknowledged it.
+The handover note is written before the begin is requested. The outcome of one e-mail and the begin of the next are one
+request, so `TakeStep` can put the steps of many accounts into one commit.
 """
 
 from collections.abc import Awaitable, Callable
@@ -38,7 +39,7 @@ Draft = Evidence | Report | None
 
 @quick(frozen=True, slots=True)
 class Intent:
-    """An e-mail that has begun but is not yet handed to the transport."""
+    """An e-mail whose begin is confirmed but that is not yet handed to the transport."""
 
     email: Outgoing
     attempt: int
@@ -148,7 +149,7 @@ class UnderWay:
         return intent
 
     async def put_back(self, email: Outgoing) -> None:
-        """Return to the queue an e-mail that was begun but never handed over."""
+        """Return to the queue an e-mail that was never handed over after its begin."""
         await self._settle_plainly(email.id, Untouched())
 
     async def leave_in_doubt(self, email_id: EmailId) -> None:
@@ -172,7 +173,7 @@ class UnderWay:
         self._must_take_up = False
 
     async def offer_proof(self) -> None:
-        """Settle or requeue the e-mail that this worker had begun, which is in doubt for the account's next holder."""
+        """Settle or requeue the e-mail that this worker was sending. For the account's next holder, it is in doubt."""
         outcome, intent = self.outcome, self.last_intent
         self.outcome = None
         self.forget_intent()

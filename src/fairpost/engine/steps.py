@@ -1,14 +1,15 @@
-"""Commits that the engines of this machine know of: the last steps of each account, and the e-mails that they began.
+"""Commits that the engines on this machine know of: the last steps of each account, and the e-mails that were begun in
+these steps.
 
 Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
-acknowledged it. A server whose last number is lower has lost commits: it is a standby that was lagging behind or a
-restored copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
+acknowledged it. A server whose last number is lower has lost commits. It is either a standby that was lagging behind or
+a restored copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
 release/server.sql).
 
-Each life of the database has one file per home, shared by all engines of this home. It outlives workers and engines.
-Each account has a block in it, with its ID and a ring of its last steps. A step is one write of one record into the
-page cache, which takes about 2 µs and does not wait for a disk. If this machine is lost together with the server, the
-steps are lost as well.
+Each life of the database has one file per home, shared by all engines of this home. The file outlives workers and
+engines. Each account has a block in it, with its ID and a ring of its last steps. A step is one write of one record
+into the page cache, which takes about 2 µs and does not wait for a disk. If this machine is lost together with the
+server, the steps are lost as well.
 """
 
 import fcntl
@@ -60,7 +61,7 @@ class AccountSteps:
 
 
 class NoSteps(AccountSteps):
-    """A substitute for steps that cannot be recorded."""
+    """A substitute for a record that cannot be kept."""
 
     def __init__(self) -> None:
         pass
@@ -91,13 +92,13 @@ class Steps:
         return self._fd >= 0
 
     def of(self, account_id: AccountId) -> AccountSteps:
-        with suppress(OSError):  # on a full disk, nothing is recorded about this account
+        with suppress(OSError):  # if the disk is full, nothing is recorded about this account
             if self.remembers:
                 return AccountSteps(self._fd, self._place(account_id))
         return NoSteps()
 
     def known(self) -> list[Known]:
-        """Return the recorded steps of all accounts that engines of this home have driven."""
+        """Return the recorded steps of all accounts that have been driven by engines of this home."""
         found = []
         for at, account_id in enumerate(self._owners() if self.remembers else ()):
             ring = os.pread(self._fd, BLOCK_BYTES - RECORD.size, at * BLOCK_BYTES + RECORD.size)
@@ -137,7 +138,7 @@ class Steps:
     def _place(self, account_id: AccountId) -> int:
         """Return the position of the account's block, creating it if necessary.
 
-        The disk space of the block is allocated now, so that a later step cannot run out of it.
+        The disk space for the block is allocated now, so that a later step cannot run out of it.
         """
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:

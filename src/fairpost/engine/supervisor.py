@@ -70,7 +70,7 @@ class Supervisor:
         Returns False if the orchestrator found that it cannot continue.
         """
         gc.collect()
-        gc.freeze()  # existing objects are no longer collected, and stay shared with the children
+        gc.freeze()  # existing objects are exempt from garbage collection, so they stay shared with the children
         for end in self._wake:
             end.setblocking(False)
         signal.set_wakeup_fd(self._wake[1].fileno())
@@ -153,7 +153,8 @@ class Supervisor:
     def _lose_orchestrator(self) -> None:
         """Handle the end of the orchestrator.
 
-        Its workers see the end of their sockets and end immediately; a new orchestrator starts with none.
+        Its workers notice that their sockets have closed and end immediately. A new orchestrator starts without
+        workers.
         """
         assert self._to_orchestrator is not None
         self._selector.unregister(self._to_orchestrator)

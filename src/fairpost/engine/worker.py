@@ -1,6 +1,6 @@
 """Drive one account for as long as there is work: take steps, and wait between them as each step asks.
 
-A worker is independent of processes. Its owner receives its state and may wake it, let it finish, or end it
+A worker does not depend on a process of its own. Its owner receives its state and may wake it, let it finish, or end it
 immediately. If the database is in trouble, the worker waits, keeps its state, and continues when the database is back.
 """
 
@@ -24,7 +24,7 @@ from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
 IDLE_S_MAX = 60.0  # after this long without work, the worker gives up its place
-SHORT_PAUSE = timedelta(seconds=1)  # in a shorter pause between two sends, a worker is not woken
+SHORT_PAUSE = timedelta(seconds=1)  # during a shorter pause between two sends, a worker is not woken
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
 TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # pauses between attempts, increasing while the database is in trouble
 
@@ -216,7 +216,7 @@ class AccountWorker:
             self._say(until=None)
 
     async def _rest(self, runner: Runner, until: datetime | None, left_s: float) -> None:
-        """Rest until `until`, a wake-up or the next check, but never for long enough to lose the lease."""
+        """Rest until `until`, a wake-up or the next check, but never long enough to lose the lease."""
         if not self._is_idle or self._was_woken:
             self._is_idle = True
             self._was_woken = False
@@ -224,7 +224,7 @@ class AccountWorker:
         await self._wait(runner, until, min(self._look_again_s, left_s, self._lease_s / 3))
 
     async def _wait(self, runner: Runner, until: datetime | None, most_s: float) -> None:
-        """Wait until `until` or until something arrives, but at most `most_s` seconds."""
+        """Wait until `until` or until something arrives, up to a maximum of `most_s` seconds."""
         ahead_s = (until - runner.now()).total_seconds() if until else most_s
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))

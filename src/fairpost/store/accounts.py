@@ -64,7 +64,7 @@ class AccountStore(Database):
     ) -> AccountId | None:
         """Change the given columns. Return None if the account does not exist.
 
-        `status_reason` is a Reason. If a `secret` is given, the keys that were in use when it was sealed are required (raises
+        `status_reason` is a Reason. A `secret` requires the keys that were in use when it was sealed (raises
         KeysChanged). If `revision` is given, the account must still have that revision (raises ChangedMeanwhile).
         """
         if isinstance(reason := changes.get("status_reason"), Reason):
@@ -79,7 +79,7 @@ class AccountStore(Database):
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys in use, first for all secrets, then for all secrets except this account's."""
+        """Return the IDs of the keys in use, first for all secrets, then for all except this account's."""
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 

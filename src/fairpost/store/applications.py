@@ -17,7 +17,7 @@ _EXISTS = "SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)"
 class Application:
     """An application's login and the workspaces it may act for.
 
-    `workspaces` is `*` if it may act for all of them. `is_let_in` is True if the login exists and has the required
+    `workspaces` is `*` if it may act for all of them. `is_let_in` means that the login exists and has the required
     privileges.
     """
 
@@ -52,7 +52,7 @@ async def revoke(store: Store, login: str) -> None:
 async def create_login(store: Store, login: str) -> bool:
     """Create a login without a password. Return False if it already exists.
 
-    No password is needed because only this machine's user can reach the embedded server's socket.
+    No password is needed, because only this user on this machine can reach the socket of the embedded server.
     """
     if await store.value(_EXISTS, login):
         return False

@@ -30,7 +30,7 @@ VERSIONED_DIRECTORIES = (
 class Binaries:
     directory: Path
     version: str
-    # A bundled installation still finds its libraries after it is copied; a system installation does not.
+    # A bundled installation still finds its libraries after being copied, but a system installation does not.
     bundled: bool
 
     @property
@@ -108,7 +108,9 @@ def _major_in_path(directory: Path) -> int:
 
 
 def _version_in(directory: Path) -> str | None:
-    """Run the program to get its version. A wheel for another libc can be installed, but its programs do not run."""
+    """Run the program to get its version. This also finds out whether it runs: a wheel for another libc can be
+    installed, but its programs fail to start.
+    """
     if not (directory / "initdb").is_file():
         return None
     answer = _run(str(directory / "postgres"), "--version")

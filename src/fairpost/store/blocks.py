@@ -46,7 +46,7 @@ async def unblock(
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Return the accounts whose only remaining mail is from blocked senders."""
+    """Return the accounts whose due mail is all from blocked senders."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 
@@ -62,7 +62,7 @@ async def read_blocks(
 async def read_blocked_mail(
     store: Store, *, now: datetime, most: int, workspace: str | None = None
 ) -> list[tuple[str, Block, int]]:
-    """Return the routes on which blocks hold back mail, those with the most waiting e-mails first.
+    """Return the routes on which blocks hold back mail, starting with those that have the most waiting e-mails.
 
     Each route includes the block that ends first and the number of waiting e-mails.
     """

@@ -1,4 +1,4 @@
-"""Store the progress of campaigns, which is the latest snapshot of each and the number of e-mails sent over time."""
+"""Store the progress of campaigns: the latest snapshot of each, and the number of e-mails sent over time."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["sent", "missed", "waiting"]
 
-# The time that a launch has to make its own forecast before an engine makes one instead.
+# How long a launch has to make its own forecast before an engine makes one instead.
 _LAUNCHED_S = 60
 
 
@@ -99,7 +99,7 @@ async def points(store: "Store", campaign: Campaign) -> list[ProgressPoint]:
 
 
 async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
-    """Return the campaigns whose launch was interrupted before it made a forecast."""
+    """Return the campaigns whose launch was interrupted before a forecast was made."""
     rows = await store.fetch(
         """SELECT c.id FROM fairpost.campaigns c WHERE c.state IN ('scheduled', 'running') AND c.forecast IS NULL
            AND c.launched_at <= $1::timestamptz - make_interval(secs => $2) ORDER BY c.id""",

@@ -80,8 +80,8 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the numbers of e-mails and prospects that
-    planning counted.
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the counts of e-mails and prospects from
+    planning.
     """
 
     scheduled: int
@@ -240,7 +240,9 @@ async def remove_draft(store: "Store", campaign: Campaign) -> bool:
 
 
 async def _remove_own(store: "Store", campaign: Campaign) -> None:
-    """Remove the sequence that was created for this campaign, and the templates that were created for that sequence."""
+    """Remove the sequence that was created for this campaign, along with the templates that were created for that
+    sequence.
+    """
     rows = await store.fetch(
         """SELECT s.id, x.template_id FROM fairpost.sequences s JOIN fairpost.sequence_steps x ON x.sequence_id = s.id
            WHERE s.workspace = $1 AND s.name = $2 AND s.is_own AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)""",
@@ -327,7 +329,7 @@ async def to_clear(store: "Store") -> list[int]:
 
 
 async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
-    """Remove up to `most` e-mails of a cancelled campaign. Return True when none are left."""
+    """Remove up to `most` e-mails from a cancelled campaign. Return True when none are left."""
     return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
 
 
@@ -511,7 +513,7 @@ async def receipts(
     after: int = 0,
     most: int | None = None,
 ) -> AsyncIterator[Receipt]:
-    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or for one prospect.
+    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or for one.
 
     If `most` is None, all pages are read.
     """

@@ -1,5 +1,5 @@
-"""What a lease holder does with e-mails before sending them: claim them in fair order, return them to the queue, or
-fail them.
+"""The operations of a lease holder on e-mails that it has not sent yet: claim them in fair order, return them to the
+queue, or fail them.
 
 sql/release/ decides the order.
 """
@@ -44,7 +44,7 @@ class ClaimStore(Database):
         }
 
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
-        """Return the e-mails that this lease has claimed but not begun, or None if the lease is gone.
+        """Return the claimed e-mails whose sending has not started, or None if the lease is gone.
 
         Call this if the response to a claim was lost.
         """

@@ -1,14 +1,14 @@
 """Open connections and keep a small pool of them per process, filled on demand.
 
 A pooler (PgBouncer in transaction mode) assigns a session to a client for one transaction and then to another client. A
-statement prepared in one session does not exist in the next, or its name refers to another client's statement.
+statement prepared in one session may not exist in the next, or its name may refer to another client's statement.
 `connect` detects poolers and keeps no prepared statements on such connections. On a direct connection to PostgreSQL,
 statements stay prepared.
 
-asyncpg's own pool resets a session after each use and releases it in a separate task. That costs a round trip and six
-iterations of the event loop per statement, and doubles the duration of short statements. Our statements leave no state
-in the session, so a connection is returned to the pool as is. A connection that was interrupted in the middle of a
-statement is discarded.
+asyncpg's own pool resets a session after each use and releases it in a separate task. That takes a round trip and six
+iterations of the event loop per statement, which doubles the duration of short statements. Our statements leave no
+state in the session, so a connection is returned to the pool as is. A connection that was interrupted in the middle of
+a statement is discarded.
 
 Every statement has a client-side timeout. A server that vanishes never responds, and a proxy or pooler in between hides
 this from the kernel's own probes. If no response arrives in time, the connection is closed together with all idle
@@ -57,7 +57,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
         return limit_s
 
     def allow(self, answer_s_max: float | None) -> None:
-        """Set the time limit for each subsequent statement. None removes the limit."""
+        """Set the time limit for each subsequent statement. None means no limit."""
         if answer_s_max != self.answer_s_max:
             self._config = self._config._replace(command_timeout=answer_s_max)
 
@@ -72,7 +72,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
 
 
 class PooledConnection(LimitedConnection):
-    """A connection through a pooler. Any state left in its session is inherited by another client."""
+    """A connection through a pooler. Any state left in its session would be inherited by another client."""
 
     async def _introspect_types(self, *args: Any) -> Any:
         """Look up types in a transaction.
@@ -117,7 +117,7 @@ async def _connected(
 
 
 def _probe(conn: "asyncpg.Connection") -> None:
-    """Configure kernel probes so that a lost machine or network is detected within about ten seconds."""
+    """Configure kernel probes so that the loss of a machine or network is detected within about ten seconds."""
     sock = conn._transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -127,12 +127,12 @@ def _probe(conn: "asyncpg.Connection") -> None:
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """Return whether the connection leads through a pooler. If it does not, make the server detect when this process is
-    gone.
+    """Return whether the connection leads through a pooler. If it does not, configure the server to detect when this
+    process is gone.
 
-    When a connection starts, PostgreSQL reports its real process ID, but a pooler makes one up. Only the row count of
-    this query is needed, so the query need not be prepared. Without the check that this function enables, the server
-    would finish the statement of a killed process and hold its locks until then.
+    When a connection starts, PostgreSQL reports its real process ID, but a pooler makes one up. Only the row count is
+    needed, so the query need not be prepared. Without the check that this function enables, the server would finish the
+    statement of a killed process and hold its locks until then.
     """
     look = f"set_config('client_connection_check_interval', '{LOOK_MS}', false)"
     rows: str = await conn.execute(
@@ -238,7 +238,7 @@ class Connections(Statements):
     def _give_up(self, conn: LimitedConnection) -> None:
         """Close the connection and all idle connections, because they lead to the same server.
 
-        Statements in progress on other connections have their own limits.
+        Statements in progress on other connections have their own time limits.
         """
         task = asyncio.create_task(_leave(conn))
         self._leaving.add(task)

@@ -1,4 +1,4 @@
-"""Database connections and how the store uses them for statements, transactions, and access limited to one workspace.
+"""Database connections, and how the store uses them for statements, transactions, and access limited to one workspace.
 
 The parts of the store, each in its own file, build on this class. This file names no tables.
 """
@@ -28,8 +28,8 @@ class Database:
     ) -> Self:
         """Connect to the database.
 
-        `behind_pooler` means that the URL leads through a pooler, so detection is skipped. `answer_s_max` is the time
-        limit per statement.
+        `behind_pooler` means that the URL is known to lead through a pooler, so detection is skipped. `answer_s_max` is
+        the time limit per statement.
         """
         with in_plain_words(url):
             return cls(
@@ -78,7 +78,7 @@ class Database:
         return await self._pool.fetchval(sql, *args)
 
     async def now(self) -> datetime:
-        """Return the database's time, or ours if a test has stopped our clock."""
+        """Return the database's time, or our own time if a test has stopped our clock."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
         return moment
 
@@ -119,5 +119,7 @@ class Database:
 
 
 def at(now: datetime | None) -> datetime | None:
-    """Return None, which stands for the database's clock, or our time if a test has stopped our clock."""
+    """Return our own time if a test has stopped our clock. Otherwise return None, which stands for the database's
+    clock.
+    """
     return now or clock.stated()

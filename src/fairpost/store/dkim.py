@@ -55,7 +55,7 @@ async def add_key(store: "Store", workspace: str, key: DkimKey, *, sealed: str, 
 async def key_checked(store: "Store", workspace: str, key_id: int, *, is_there: bool) -> None:
     """Record whether the key's DNS record exists.
 
-    Once the record exists, the key starts to sign and replaces the previous key.
+    Once the record exists, the key is used for signing and replaces the previous key.
     """
     await store.value("SELECT fairpost.dkim_key_checked($1, $2, $3, $4)", workspace, key_id, is_there, clock.stated())
 

@@ -26,7 +26,7 @@ class DoubtStore(OutgoingStore):
         return {EmailId(row["email_id"]): row["waited"] for row in rows}
 
     async def accounts_to_ask(self) -> list[AccountId]:
-        """Return the accounts with e-mails in doubt that Fairpost can ask the provider about."""
+        """Return the accounts that have e-mails in doubt about which Fairpost can ask the provider."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:

@@ -144,7 +144,7 @@ class EmbeddedServer:
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop the server and wait until all of its processes have ended. Do nothing if there is no server.
 
-        From then on, the server counts as stopped on purpose and is not restarted automatically.
+        Afterwards, the server counts as stopped on purpose and is not restarted automatically.
         """
         with self._in_plain_words("stop"):
             if not self._folder.path.is_dir():
@@ -300,7 +300,7 @@ class EmbeddedServer:
     def _evict_orphans(self) -> PidFile | None:
         """Wait until the processes of a dead server have ended, and kill any that remain.
 
-        If it turns out that a server is starting, return that server.
+        If a server turns out to be starting, return that server.
         """
         for patience_s, then in (
             (ORPHANS_LEAVE_S, signal.SIGQUIT),
@@ -362,7 +362,7 @@ class EmbeddedServer:
     def _url(self, running: PidFile | None) -> str:
         # TMPDIR may differ between processes, so the path that the server recorded takes precedence over our guess.
         socket_dir = (running and running.socket_dir) or self._folder.socket_dir()
-        # The port is explicit because clients would otherwise use PGPORT from their environment.
+        # The port is explicit, because clients would otherwise use PGPORT from their environment.
         return f"postgresql://{NAME}@/{NAME}?host={quote(str(socket_dir), safe='')}&port={PORT}"
 
     @contextmanager
@@ -380,7 +380,7 @@ def _is_ready(running: PidFile | None) -> bool:
 
 
 def _is_useless(running: PidFile) -> bool:
-    """Return whether the server is stopping or is unreachable because the temporary directory was emptied."""
+    """Return whether the server is stopping, or is unreachable because the temporary directory was emptied."""
     return running.state == "stopping" or (running.state == "ready" and not _has_socket(running))
 
 
@@ -400,7 +400,7 @@ def server_environment() -> dict[str, str]:
 def _failure(what: str, output: str) -> EmbeddedServerError:
     """Return an error with the log lines that explain the failure.
 
-    Each line is included once, because a server may panic many times before it exits.
+    Each distinct line is included only once, because a server may panic many times before it exits.
     """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said

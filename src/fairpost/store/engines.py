@@ -38,10 +38,10 @@ class EngineStore(Database):
         return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
-        """Record that a process running only this worker died. Return the number of consecutive deaths, across all
+        """Record that a process running only this worker died. Return the number of consecutive deaths across all
         engines.
 
-        When this number reaches `deaths_max`, the account is suspended.
+        Once this number reaches `deaths_max`, the account is suspended.
         """
         sql = "SELECT fairpost.worker_died($1, $2, $3)"
         return int(await self.value(sql, account_id, deaths_max, clock.stated()))
@@ -69,7 +69,7 @@ class EngineStore(Database):
         return bool(await self.value("SELECT fairpost.ask_about_server($1)", clock.stated()))
 
     async def confirm_server(self, engine: str, *, life: UUID | None, steps: Mapping[AccountId, int]) -> Confirmation:
-        """Report the last step that this engine has recorded for each account."""
+        """Report the last step recorded by this engine for each account."""
         sql = "SELECT * FROM fairpost.confirm_server($1, $2, $3, $4, $5)"
         row = await self.row(sql, engine, life, list(steps), list(steps.values()), clock.stated())
         return Confirmation(

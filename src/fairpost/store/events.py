@@ -45,7 +45,7 @@ async def events_after(
     """Return the next page. Without a cursor, the page starts with the oldest available event.
 
     If `workspace` is None, the page covers all workspaces and the operator. Raises Refusal if events after the cursor
-    were dropped, or if the cursor does not belong to this database.
+    were dropped or if the cursor does not belong to this database.
     """
     sql = "SELECT * FROM fairpost.events_after($1, $2, $3, $4)"
     most = min(most, PAGE_MAX)

@@ -68,11 +68,10 @@ class ServerFolder:
 
     @contextmanager
     def guard(self) -> Iterator[int]:
-        """Yield a locked file descriptor. Every process that inherits it keeps the lock for as long as the process
-        lives.
+        """Yield a locked file descriptor. Every process that inherits the descriptor holds the lock for as long as the
+        process lives.
 
-        The lock shows whether any such process is left, even if its pid is not visible because it runs in another
-        container.
+        The lock shows whether any such process is left, even one in another container, whose pid is not visible.
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,7 +125,7 @@ class ServerFolder:
         return [path for path in (self.data, self.data_incomplete) if path.is_dir()]
 
     def begin_data(self, identity: Identity) -> None:
-        """Create an empty temporary directory for new data, so that an interruption leaves no incomplete data behind."""
+        """Create an empty temporary directory for new data, so an interruption leaves no incomplete data behind."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
                 f"{self.data} is neither empty nor a PostgreSQL data directory. Move it away, then try again."
@@ -182,7 +181,7 @@ class ServerFolder:
         """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
-        # Keep a pid file with a dead pid, because it makes PostgreSQL check again for leftover shared memory.
+        # Keep a pid file with a dead pid, because PostgreSQL then checks again for leftover shared memory.
         found = read_pid_file(self.data)
         if found is None or pid_exists(found.pid):
             (self.data / "postmaster.pid").unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from fairpost.model.reason import Log, Reason
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.outage import Outage
 
-LOOK_S = 1.0  # a death is reported at once; a lost socket or a frozen server is detected within this time
+LOOK_S = 1.0  # a death is noticed at once; a lost socket or a frozen server is detected within this time
 BETWEEN_STARTS_S = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Take, renew and drop leases on accounts, and record what the holder of a lease reports about the account.
+"""Take, renew and release leases on accounts, and record what the lease holder reports about the account.
 
 A lease holder's operations on e-mails are in claims.py and steps.py.
 """
@@ -43,7 +43,7 @@ class LeaseStore(Database):
         return TakenUp(**row)
 
     async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
-        """Renew the lease. Return None if the lease is gone; the holder must then stop."""
+        """Renew the lease. Return None if the lease is gone, in which case the holder must stop."""
         until = await self.value(
             "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, at(now)
         )

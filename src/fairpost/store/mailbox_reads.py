@@ -32,8 +32,8 @@ class HeldMailbox:
 
 
 class NoLongerOurs(Exception):
-    """Another engine is now reading this mailbox. This engine's findings are rolled back; the other engine will find
-    them again.
+    """Another engine is now reading this mailbox. This engine's findings are rolled back, and the other engine will
+    find them again.
     """
 
 

@@ -29,7 +29,7 @@ FUNCTION_FOLDERS = (
 )
 OLDEST_SERVER = 14
 
-TAKE_S_MAX = 0.4  # how long other transactions may wait behind us for the tables; the changes themselves are fast
+TAKE_S_MAX = 0.4  # how long other transactions may queue up behind us for the tables; the changes themselves are fast
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
 
@@ -95,7 +95,7 @@ async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patienc
     """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
     Applications that enqueue in the meantime wait only briefly. If another transaction holds the tables, we let all
-    transactions that are waiting behind us continue before we try again.
+    transactions that have queued up behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
     # No time limit, because tables can be of any size and the caller can see that the migration is running.
@@ -179,7 +179,7 @@ async def _who_holds_it(conn: asyncpg.Connection) -> str:
 
 
 async def pending(conn: asyncpg.Connection) -> list[str]:
-    """Describe what `migrate` would do. The list is empty if the schema is up to date."""
+    """List what `migrate` would do. The list is empty if the schema is up to date."""
     if await conn.fetchval("SELECT to_regclass('fairpost.migrations')") is None:
         return [f"{m.version:04} {m.name}" for m in known_migrations()]
     ledger = await _ledger(conn)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Outage:
-    """Reports a problem when it begins, changes or ends."""
+    """Reports a problem when it begins, changes and ends."""
 
     def __init__(self, log: Log, *, of: str = "database", over: str = "answers_again") -> None:
         self._log = log

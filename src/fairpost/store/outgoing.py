@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CONTENTS_WITH_FILES_KEPT = 4  # up to 25 MiB each
 WORKSPACES_KEPT = 256
-SIGNING_KEPT_S = 30.0  # maximum time before a new key starts to sign
+SIGNING_KEPT_S = 30.0  # maximum time before a new key is used for signing
 
 
 class OutgoingStore(Database):
@@ -43,7 +43,7 @@ class OutgoingStore(Database):
     async def public_ids(self) -> PublicIds:
         """Return the converter between e-mail IDs and public IDs.
 
-        The key is read once, because it never changes. Only the owner of the database may read it.
+        The key is read only once, because it never changes. Only the owner of the database may read it.
         """
         if self._public_ids is None:
             row = await self.row("SELECT k.key, k.since FROM fairpost.public_ids k")
@@ -87,8 +87,8 @@ class OutgoingStore(Database):
     async def _signing_keys(self, workspace: str) -> tuple[SealedKey, ...]:
         """Return the active signing keys. The result is cached, because most workspaces have none.
 
-        The service has no domains: its own e-mails are signed with the keys of the operator's account domains, in any
-        workspace.
+        The service itself has no domains. Its own e-mails are signed with the keys for the domains of the operator's
+        accounts, whichever workspace the keys belong to.
         """
         now_s = clock.monotonic()
         known = self._signing.get(workspace)
@@ -132,7 +132,7 @@ class OutgoingStore(Database):
     async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
         """Return the attachments of stored content.
 
-        The most recent ones are cached: they never change, and the e-mails of a campaign share them.
+        The most recent ones are cached, because attachments never change and the e-mails of a campaign share them.
         """
         if content_id not in self._files:
             rows = await self.fetch(

@@ -1,4 +1,6 @@
-"""Store a workspace's overrides for the product's system e-mails. fairpost.portals validates them first."""
+"""Store a workspace's overrides for the product's system e-mails. fairpost.portals validates overrides before they are
+stored.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +34,7 @@ class StoredOverride(StoredWords):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """The newest revision of an override. `words` is None if the caller already has that revision."""
+    """The newest revision of an override. `words` is None if the caller already has this revision."""
 
     revision: int
     words: StoredWords | None

@@ -115,7 +115,7 @@ def is_frozen(pid: int) -> bool:
 
 
 def pid_exists(pid: int) -> bool:
-    """Return whether the pid exists, as PostgreSQL checks before it trusts a pid file.
+    """Return whether the pid exists, using the same check as PostgreSQL before it trusts a pid file.
 
     Zombies and unrelated processes count.
     """
@@ -129,7 +129,7 @@ def pid_exists(pid: int) -> bool:
 
 
 def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> None:
-    """Signal the process if the check passes. A handle prevents the pid from being reused in between."""
+    """Signal the process if the check passes. A handle ensures that the pid is not reused in between."""
     handle = _handle(pid)
     try:
         if not if_it(pid):

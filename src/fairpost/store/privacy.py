@@ -1,8 +1,8 @@
 """Export or erase everything stored about one person, by address. Other operations on prospects are in prospects.py.
 
 If a workspace is given, only its data is touched. None means all workspaces, plus data that belongs to no workspace.
-There is no index of the addresses in history, so history is scanned partition by partition and changed in small
-commits. After an interruption, run the operation again: it continues with what remains.
+History has no index on addresses, so it is scanned partition by partition and changed in small commits. After an
+interruption, run the operation again: it continues with what remains.
 """
 
 import json
@@ -171,8 +171,8 @@ _PREVIEW = """
 async def export(
     store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """Yield everything stored about a person, item by item. Each item is returned with its section, and the sections
-    are in the order of SECTIONS.
+    """Yield everything stored about a person, item by item. Each item comes with its section, and the sections are in
+    the order of SECTIONS.
 
     Because the result goes to that person, other recipients are omitted and IDs are public.
     """

@@ -42,7 +42,7 @@ class ListInUse(FairpostError):
 
 
 class TooManyFields(FairpostError):
-    """Raised if there are more fields than an e-mail can contain. The caller ends the transaction."""
+    """Raised if there are more fields than an e-mail can contain. The caller must end the transaction."""
 
 
 # ── import ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -68,8 +68,8 @@ async def import_prospects(
     skip_bad: bool,
     now: datetime | None = None,
 ) -> ImportedProspects:
-    """Import prospects into a list, creating it if necessary. Existing prospects keep any fields that the list does not
-    contain.
+    """Import prospects into a list, creating it if necessary. Existing prospects keep any fields that are not in the
+    list.
 
     Raises BadProspects if there are bad lines, unless `skip_bad` is set.
     """
@@ -261,7 +261,7 @@ async def members(
 ) -> list[Prospect] | None:
     """Return the members of a list in the order in which they were added, or None if there is no such list.
 
-    The list's index is read in order.
+    Reads the index of the list in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name

@@ -1,7 +1,7 @@
 """Reasons as stored in the database. A stored reason is a code with parameters.
 
-History is never rewritten. For an e-mail that ended before codes existed, the stored reason is a sentence without
-parameters, which this module converts to a code.
+History is never rewritten. For e-mails that ended before codes existed, the stored reason is a sentence without
+parameters. This module converts such sentences to codes.
 """
 
 import json

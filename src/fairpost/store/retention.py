@@ -1,7 +1,7 @@
 """Drop old history month by month, and create partitions for the months ahead. Each step is a separate commit.
 
 sql/forget/retention.sql defines which months may be dropped. If the tables are locked, these functions raise
-LockNotAvailableError and the caller tries again later, so no other transaction has to wait for them.
+LockNotAvailableError and the caller tries again later, so that no other transaction has to wait.
 """
 
 from collections.abc import AsyncIterator

@@ -58,7 +58,7 @@ async def take(
     """Record findings in one commit.
 
     `candidates` are the e-mails that the returned mail may refer to, with the most likely first. `is_token` means that
-    a token identifies the first of them. `mail` is kept in the conversation with the person.
+    the first of them was identified by a token. `mail` is kept in the conversation with the person.
     """
     rows = await store.fetch(
         "SELECT * FROM fairpost.take_return($1, $2, $3, $4, $5, $6, $7, $8)",

@@ -125,8 +125,8 @@ async def _membership(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def _can_become_tenant(conn: "asyncpg.Connection") -> bool:
-    """Return whether this login can assume the tenants' role. This is tested by trying, because the required privilege
-    depends on the PostgreSQL version.
+    """Return whether this login can assume the tenants' role. The only reliable test is to try, because the required
+    privilege depends on the PostgreSQL version.
     """
     trial = conn.transaction()
     await trial.start()

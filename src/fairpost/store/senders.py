@@ -43,7 +43,8 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirtySenders:
-    """Users whose counters changed, each with the time of the first change, and the workspaces of all changes.
+    """Users whose counters have changed, each with the time of the first change, and the workspaces in which anything
+    has changed.
 
     Pass this object to `settled` once all these users and workspaces have been checked.
     """
@@ -95,7 +96,7 @@ async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
-    """Limit the e-mails that a user, or all users of a workspace together, can submit by any route.
+    """Limit the number of e-mails that a user, or all users of a workspace together, can submit by any means.
 
     None removes the limit.
     """
@@ -126,7 +127,7 @@ async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]
 async def known(
     store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
 ) -> list[Sender]:
-    """Return senders that are registered or about which a decision has been made, throttled ones first."""
+    """Return senders that are registered or that have been the subject of a decision, throttled ones first."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)
@@ -168,7 +169,7 @@ async def settled(store: "Store", dirty: DirtySenders) -> None:
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
     """Return senders that are due for a check. These are senders that are no longer new, senders whose throttle is
-    about to end, and senders that were registered recently.
+    about to end, and recently registered senders.
     """
     sql = "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders_to_look_at($1, $2) s"
     rows = await store.fetch(sql, most, now)
@@ -198,7 +199,7 @@ async def fold(store: "Store", *, now: datetime | None = None) -> bool:
 async def decide(
     store: "Store", after: Sender, *, is_new: bool, offended_at: datetime | None = None, now: datetime | None = None
 ) -> bool | None:
-    """Write a decision on the sender as of `after.revision`, and apply it.
+    """Store and apply a decision about the sender as of `after.revision`.
 
     Return False if the sender has changed in the meantime, or None if it is locked and the caller should try again
     later. `is_new` means that a throttle begins and operators must be notified; `offended_at` is the time of the event

@@ -22,7 +22,8 @@ _NO_USAGE = None, 0, None, 0, 0.0, None, None
 def is_ordinary(request: StepRequest) -> bool:
     """Return whether a step can be grouped.
 
-    It may settle only an e-mail that was sent to all recipients, and begin only one without a draft at the provider.
+    An e-mail that it settles must have been sent to all recipients, and an e-mail that it begins must not have a draft
+    at the provider.
     """
     settles, begins = request.settles, request.begins
     if settles is not None and not (settles.verdict == Sent() and settles.report and not settles.soft_bounced):
@@ -31,7 +32,7 @@ def is_ordinary(request: StepRequest) -> bool:
 
 
 async def take_steps(store: Store, requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
-    """Take the steps and return results in the order of the requests.
+    """Take the steps and return their results in the order of the requests.
 
     A result is None if nothing changed because the step is not ordinary or a row is locked.
     """

@@ -1,6 +1,6 @@
 """The only typed interface to the database. It has one part for each type of object. The store makes no decisions.
 
-Every method is one round trip and one commit. `now` is for tests and simulations; by default, the database's clock
+Every method makes one round trip and one commit. `now` is for tests and simulations; by default, the database's clock
 applies.
 """
 

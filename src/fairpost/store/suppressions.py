@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BAD_LINES_KEPT = 100
 ROWS_AT_ONCE = 5_000
 ERASED = "erased on request"  # the reason shown for entries that contain only a hash
-PLAIN_CHARS_MAX = 64  # an address of at most this length is always within the limit for the part before the @
+PLAIN_CHARS_MAX = 64  # in an address of at most this length, the part before the @ cannot be too long
 
 
 class BadList(FairpostError):
@@ -117,7 +117,7 @@ async def suppress(
 
 
 async def take_turn(store: "Store", prospect_id: int) -> None:
-    """Wait until no other transaction changes this prospect's subscription. Mail clients may repeat an unsubscribe
+    """Wait until no other transaction is changing this prospect's subscription. Mail clients may repeat an unsubscribe
     request immediately.
     """
     await store.value(
@@ -216,7 +216,8 @@ def _rows(tag: str) -> int:
     return int(tag.rpartition(" ")[2])
 
 
-# Matches text that is certainly an address and is normalized by lowercasing. The database normalizes all others.
+# Matches text that is certainly an address and that lowercasing is enough to normalize. The database normalizes all
+# other addresses.
 _PLAIN = re.compile(
     r"[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*@(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z0-9]+", re.ASCII | re.IGNORECASE
 )
@@ -249,7 +250,7 @@ _CHOOSE = """
     FROM incoming_addresses i WHERE i.address IS NOT NULL
     ORDER BY i.address, i.workspace, i.kind::fairpost.suppression_kind DESC, i.line"""
 
-# Locks rows in alphabetical order, as all other writers do.
+# Locks rows in alphabetical order, like all other writers.
 _OUTWEIGH = """
     UPDATE fairpost.suppressions s SET kind = greatest(s.kind, c.kind), reason = CASE WHEN s.kind < c.kind THEN left(c.reason, 500) ELSE s.reason END,
         also_urgent = c.also_urgent OR fairpost.stops_mail(s.kind, s.also_urgent, 'urgent')

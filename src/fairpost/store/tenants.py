@@ -38,7 +38,7 @@ class TenantConnections(Statements):
 
 
 class _Begun(Transaction):  # type: ignore[misc]
-    """A transaction that sends its first statements together with BEGIN, because short requests spend most of their
+    """A transaction that sends BEGIN together with its first statements, because short requests spend most of their
     time on round trips.
     """
 

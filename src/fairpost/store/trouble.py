@@ -118,7 +118,7 @@ class Trouble:
         return MEANINGS[self.kind]
 
     def as_error(self, url: str | None = None, *, region: str | None = None) -> FairpostError:
-        """Convert the trouble to an error for users. `region` is the region to name in commands."""
+        """Convert the trouble to an error for users. `region` is the region to use in suggested commands."""
         what = self.meaning.what.format(at=f" at {without_password(url)}" if url else "")
         option = f" --region {region}" if region and self.kind is Kind.NO_SCHEMA else ""
         words = f"{what}: {self.why}. {self.meaning.then}{option}"
@@ -145,7 +145,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 
 def is_trouble(error: BaseException) -> bool:
-    """Return whether the database itself is in trouble, in which case nothing else is to blame."""
+    """Return whether the database itself is in trouble, so nothing else is to blame."""
     return isinstance(error, DatabaseUnavailable) or trouble_of(error) is not None
 
 

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
 def enter_user_namespace(*, alias: int) -> None:
     uid, gid = os.getuid(), os.getgid()
     unshare(CLONE_NEWUSER)
-    write("/proc/self/setgroups", "deny")  # the kernel requires this before it accepts a gid_map
+    write("/proc/self/setgroups", "deny")  # the kernel accepts a gid_map only after this
     write("/proc/self/uid_map", f"{alias} {uid} 1")
     write("/proc/self/gid_map", f"{OVERFLOW_ID} {gid} 1")
 

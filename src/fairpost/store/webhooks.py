@@ -32,7 +32,7 @@ async def webhooks_of(store: "Store", workspace: str | None) -> list[Webhook]:
 
 
 async def all_webhooks(store: "Store", *, only_troubled: bool = False) -> list[Webhook]:
-    """Return webhooks; with `only_troubled`, only those that are failing or were disabled."""
+    """Return webhooks. With `only_troubled`, return only those that are failing or were disabled."""
     sql = f"""SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE NOT $1 OR w.disabled_at IS NOT NULL OR (w.reason IS NOT NULL AND w.paused_at IS NULL)
               ORDER BY w.workspace NULLS FIRST, w.id"""  # noqa: S608
     return [_webhook(row) for row in await store.fetch(sql, only_troubled)]
@@ -83,8 +83,8 @@ async def pause(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
 
 
 async def resume(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
-    """Resume an endpoint, including a disabled one. Delivery continues where it stopped, starting with a single pending
-    event.
+    """Resume an endpoint, including a disabled one. Delivery continues from where it stopped, starting with a single
+    pending event.
     """
     row = await store.row(
         f"""UPDATE fairpost.webhooks w SET paused_at = NULL, disabled_at = NULL, told_at = NULL, failures = 0, next_at = NULL, reason = NULL, params = NULL,
@@ -136,7 +136,9 @@ async def add_secret(
 
 
 async def secrets_of(store: "Store", webhook_id: int, *, now: datetime) -> list[WebhookSecret]:
-    """Return the secrets that sign now, newest first. Only the database's owner may call this."""
+    """Return the secrets that are currently used for signing, newest first. Only the owner of the database may call
+    this.
+    """
     rows = await store.fetch(
         """SELECT s.id, s.webhook_id, s.secret AS sealed, s.expires_at FROM fairpost.webhook_secrets s
            WHERE s.webhook_id = $1 AND (s.expires_at IS NULL OR s.expires_at > $2) ORDER BY s.id DESC""",
@@ -218,7 +220,7 @@ async def told(store: "Store", webhook: Webhook) -> bool:
 
 
 async def log_test(store: "Store", webhook: Webhook, entry: Mapping[str, Any]) -> None:
-    """Log a request that was not sent for an event."""
+    """Log a test request, which does not deliver an event."""
     await store.value(
         """INSERT INTO fairpost.webhook_deliveries (webhook_id, workspace, at, message_id, kind, attempt, status, reason, params, duration_ms, answer)
            VALUES ($1, $2, $3::text::timestamptz, $4, $5, 1, $6, $7, $8::jsonb, $9, $10)""",

@@ -34,7 +34,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 class Turn:
     """The remainder of a caller's rate limit.
 
-    If the limit is exceeded, `wait_s` is the time after which requests are accepted again.
+    If the limit is exceeded, `wait_s` is how long to wait until requests are accepted again.
     """
 
     per_minute: int
@@ -101,7 +101,10 @@ _WORKSPACES = """
 
 
 async def has_left_traces(store: "Store", name: str) -> bool:
-    """Return whether a workspace has any data. Applications and commands need not register their workspaces."""
+    """Return whether a workspace has any data.
+
+    Applications and commands may use workspaces without registering them.
+    """
     return bool(
         await store.value(
             """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.workspace = $1)
@@ -118,8 +121,8 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
     """Return workspaces that are registered, have accounts, or have waiting or recently sent e-mails, sorted by name.
 
-    The result states whether each is registered. The query skips from name to name in the index, so the number of users
-    does not matter.
+    The result states whether each is registered. The query skips from one name to the next in the index, so the number
+    of users does not matter.
     """
     rows = await store.fetch(
         _NAMES_SEEN, prefix, NEW_ARRIVALS_MAX, most, f"^{WORKSPACE_NAME.pattern}$", SERVICE_WORKSPACE
@@ -284,7 +287,9 @@ async def domains(store: "Store", workspace: str) -> list[Domain]:
 
 
 async def domain_checked(store: "Store", workspace: str, domain: str, *, proven_by: str | None) -> Domain:
-    """Record the result of a domain check. `proven_by` is None if no proof was found. An earlier proof is kept."""
+    """Record the result of a domain check. `proven_by` is None if no proof was found, in which case any earlier proof
+    is kept.
+    """
     await store.value(
         """UPDATE fairpost.domains SET checked_at = coalesce($4, clock_timestamp()),
                proven_at = CASE WHEN $3::text IS NULL THEN proven_at ELSE coalesce(proven_at, $4, clock_timestamp()) END, proven_by = coalesce(proven_by, $3)
@@ -332,7 +337,7 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
 
 
 async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
-    """Return those of the given domains that have never been checked, and whose parent domains have never been checked
+    """Of the given domains, return those that have never been checked and whose parent domains have never been checked
     either.
     """
     rows = await store.fetch(
@@ -444,8 +449,8 @@ async def write_audit(
 
 
 async def invitations_sent(store: "Store", workspace: str, address: str) -> tuple[int, int]:
-    """Return how many invitations were sent by e-mail to all addresses in the past day, and to this address in the past
-    hour.
+    """Return how many invitations were e-mailed to all addresses in the past day, and how many to this address in the
+    past hour.
     """
     row = await store.row(
         """SELECT count(*) AS n, count(*) FILTER (WHERE a.subject = $2 AND a.at > coalesce($3, clock_timestamp()) - interval '1 hour') AS same FROM fairpost.audit a

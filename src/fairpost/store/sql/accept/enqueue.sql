@@ -23,10 +23,10 @@ BEGIN
                  GROUP BY fairpost.normalize_address(r.value ->> 'address') ORDER BY min(r.ordinality));
 END $$;
 
--- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or its first problem. An invalid e-mail does
--- not affect the others. A known idempotency key returns the first e-mail's id and new = false. The limits are for services that submit their users'
--- e-mails. `p_daily_max` is per user in 24 hours, `p_waiting_max` is per user in the queue, and `p_workspace_max` is per workspace in 24 hours.
--- `p_fingerprints` contains a fingerprint for each e-mail. A known key with a different fingerprint is an error.
+-- Enqueues many e-mails and returns a result for each, in the order given: the e-mail's id and whether it is new, or its first problem. An invalid
+-- e-mail does not affect the others. For a known idempotency key, returns the id of the first e-mail and new = false. The limits are for services
+-- that submit their users' e-mails. `p_daily_max` is per user in 24 hours, `p_waiting_max` is per user in the queue, and `p_workspace_max` is per
+-- workspace in 24 hours. `p_fingerprints` contains a fingerprint for each e-mail. A known key with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(

@@ -2,7 +2,7 @@
 
 -- Enqueues one e-mail if it is plain, its idempotency key is new, and its user and workspace have no limit of their own. Returns its id, or a
 -- complaint that its user has sent too much. If both are null, nothing was written and the caller must use enqueue_many, which also reports problems.
--- The other parameters are those of enqueue_many. The caller must have the owner's privileges and must have disabled sequential scans.
+-- The other parameters are the same as for enqueue_many. The caller must have the owner's privileges and must have disabled sequential scans.
 CREATE OR REPLACE FUNCTION fairpost.enqueue_plain(
     email jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_workspace_max integer DEFAULT NULL,
     p_fingerprint bigint DEFAULT NULL, OUT id bigint, OUT error jsonb

@@ -2,7 +2,7 @@
 -- limits apply to submissions over SMTP or HTTP. If a user or workspace has a limit of its own, that limit applies to every submission. The user ''
 -- always means the workspace as a whole.
 
--- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few of them.
+-- Counts e-mails that are scheduled or ready. Never reads all arrivals, even with a plan that was made when there were few arrivals.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
 CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
@@ -15,14 +15,14 @@ BEGIN
 END $$;
 
 -- The users of a workspace share about a thousand locks, because a call that names ten thousand users must not fill the server's lock table. No
--- transaction waits for another workspace.
+-- transaction waits for one of another workspace.
 CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
 $$;
 
 -- Makes other submissions of these users wait until this transaction ends. To prevent deadlocks, all callers take these locks in the same order, so a
--- transaction that submits more than once must call this first.
+-- transaction that submits more than once must call this function first.
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 -- Returns how many more e-mails a user or workspace may submit now. If the number is less than `p_asked`, also returns the reason, and the time at
--- which the remaining e-mails can be submitted if that many are accepted now (null if unknown). The caller holds the user's lock.
+-- which the rest can be submitted if as many as possible are accepted now (null if unknown). The caller holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
@@ -150,7 +150,7 @@ BEGIN
     RETURN refused;
 END $$;
 
--- Returns one of a workspace's counter slots that no other open transaction writes to, so that counting never waits for another commit. If all
+-- Returns one of a workspace's counter slots to which no other open transaction is writing, so counting never waits for another commit. If all
 -- slots are taken, a slot is shared.
 CREATE OR REPLACE FUNCTION fairpost.counter_place(p_workspace text) RETURNS integer
 LANGUAGE plpgsql AS $$

@@ -6,7 +6,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Records an attempt, which counts as a failure until it is removed after success. Concurrent attempts therefore cannot exceed the limit.
--- `attempt_id` is null if there were too many failures; `free_at` is the time at which the next attempt is allowed. Also deletes attempts that are
+-- `attempt_id` is null if there were too many failures; `free_at` is when the next attempt is allowed. Also deletes attempts that are
 -- older than the window. Callers that also lock a person must lock the person first, so that no transaction waits for a person while holding these
 -- locks.
 CREATE OR REPLACE FUNCTION fairpost.take_attempt(

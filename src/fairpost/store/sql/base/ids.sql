@@ -12,7 +12,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Returns the leaf of an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
--- attached. Mail from before users had homes was hashed without the word 'home' and keeps its own leaves until they are empty.
+-- attached. The leaves of mail from before users had homes were hashed without the word 'home'. Such mail keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid

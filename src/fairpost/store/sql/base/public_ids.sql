@@ -12,7 +12,7 @@ DECLARE
     seal bytea;
     mixed bigint;
 BEGIN
-    FOR n IN 0..7 LOOP   -- decoding is the same with the halves swapped and the rounds reversed
+    FOR n IN 0..7 LOOP   -- decoding works the same way, with the halves swapped and the rounds reversed
         seal := sha256(p_key || set_byte('\x00', 0, CASE WHEN p_back THEN 7 - n ELSE n END) || substring(int8send(b) FROM 5));
         mixed := a # (get_byte(seal, 0)::bigint << 24 | (get_byte(seal, 1) << 16) | (get_byte(seal, 2) << 8) | get_byte(seal, 3));
         a := b;

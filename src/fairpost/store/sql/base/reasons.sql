@@ -10,8 +10,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         ELSE p_params END END
 $$;
 
--- Combines code and parameters in one text, for tables that have a single text column for both and cannot be altered because callers keep them
--- locked. Sentences stored before codes existed are kept.
+-- Combines code and parameters in one text, for tables that have a single text column for both. These tables cannot be altered, because callers keep
+-- them locked. Sentences stored before codes existed are kept.
 CREATE OR REPLACE FUNCTION fairpost.in_one(p_reason text, p_params jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN p_params IS NULL THEN p_reason ELSE jsonb_build_object('code', p_reason, 'params', p_params)::text END

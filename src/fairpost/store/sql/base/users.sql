@@ -24,8 +24,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT folded ~ '^(key|login|person):'
 $$;
 
--- Returns the normalized name of a user given on the command line, or the name as given if mail that was enqueued before names were normalized is
--- still waiting under that name.
+-- Returns the normalized name of a user given on the command line, or the name as given if mail enqueued before names were normalized is still
+-- waiting under that name.
 CREATE OR REPLACE FUNCTION fairpost.user_named(p_workspace text, p_user text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN p_user <> fairpost.normalize_user(p_user) AND EXISTS (

@@ -39,7 +39,7 @@ BEGIN
     RETURN CASE WHEN is_new THEN 'new' ELSE 'changed' END;
 END $$;
 
--- Launches a draft. From then on, its steps are fixed, and its mail may be sent. `p_steps`: [{step, template, delay_s, own_subject, subject, text,
+-- Launches a draft. From then on, its steps are fixed and its mail may be sent. `p_steps`: [{step, template, delay_s, own_subject, subject, text,
 -- html, is_template, headers, reply_to}]. `p_zones`: the recipients' time zones that have their own streams. Returns null, changing nothing, if the
 -- campaign is no longer a draft.
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(

@@ -1,5 +1,5 @@
--- Decides when a campaign's mail may be sent: within the sending window and until the local day's quota is used up. At other times, the stream is
--- closed in the tree until the time stored there, so that engines do not claim mail that they may not send.
+-- Decides when a campaign's mail may be sent: only within the sending window, and only until the quota for the local day is used up. At other times,
+-- the stream is closed in the tree until the time stored there, so that engines do not claim mail that they may not send.
 
 -- Returns the quota of the local day at the given time, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
@@ -7,7 +7,7 @@ LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Adds `p_n` to the used part of the day's quota (negative to refund). Returns false if the day has no quota, or if its quota is used up. Locks
+-- Charges `p_n` e-mails to the quota for the day (refunds them if negative). Returns false if the day has no quota, or if its quota is used up. Locks
 -- the row first, then reads it.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -24,13 +24,14 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the first moment at or after the given one at which the window is open, or null if none is known. Without hours, the window is always open.
+-- Returns the earliest moment, starting with the given one, at which the window is open, or null if none is known. Without hours, the window is
+-- always open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Returns the time before which this stream may not send, and the reason as a code with parameters. Null if the stream may send now.
+-- Returns the time before which mail of this stream may not be sent, and the reason as a code with parameters. Null if it may be sent now.
 DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -111,8 +112,8 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may begin, charges it to the quota and returns
--- null. Otherwise, returns one of these:
+-- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may be sent now, charges it to the quota and
+-- returns null. Otherwise, returns one of these:
 --   held     return the e-mail
 --   closed   the window is closed or the quota is used up: close the stream
 --   parked   the prospect is paused, and the e-mail waits until the pause ends
@@ -128,7 +129,7 @@ BEGIN
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
     LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
     WHERE c.id = email.campaign_id;
-    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- e-mails left over in a completed campaign were held and have been released
+    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- leftover e-mails of a completed campaign were held and have been released
         RETURN 'held';
     ELSIF NOT campaign.open @> p_now THEN
         RETURN 'closed';
@@ -152,7 +153,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- If an e-mail was not sent, refunds it to the quota of the day on which it was begun.
+-- If an e-mail was not sent, refunds it to the quota for the day on which its sending started.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
@@ -176,7 +177,7 @@ BEGIN
         RETURN false;
     END IF;
     IF p_days IS NOT NULL AND (fairpost.quota_at(p_workspace, coalesce(p_now, clock_timestamp()))).allowed IS NULL THEN
-        PERFORM fairpost.await_begins();   -- by now, sends that began before there was a quota have ended and are counted
+        PERFORM fairpost.await_begins();   -- by now, sends that started before there was a quota have ended and are counted
     END IF;
     PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- by now, transactions that charge the quota have ended
     t := coalesce(p_now, clock_timestamp());

@@ -1,4 +1,4 @@
--- Creates a row and a key for each step and each prospect on a campaign's lists. Works in batches, each in a commit that records the progress.
+-- For each prospect on a campaign's lists, creates a row and a key for each step. Works in batches, each in a commit that records the progress.
 -- Interrupted, repeated or concurrent runs complete the planning without duplicates. Nested loops are disabled, because the planner cannot estimate
 -- the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out` is the number
 -- of prospects that lack a field required by the templates.
@@ -30,9 +30,9 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- Either a prospect's pause cannot end before this transaction does, or this transaction sees that the pause has ended.
+    -- Either a prospect's pause cannot end before this transaction does, or this transaction sees that it has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- If an e-mail was cancelled with another campaign before it was begun, this campaign can reuse its key.
+    -- If an e-mail was cancelled with another campaign before its sending started, this campaign can reuse its key.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;
@@ -92,7 +92,7 @@ BEGIN
     WHERE x.id = p_campaign;
 END $$;
 
--- Frees the keys of prospects if no e-mail of the sequence was ever begun for them and their e-mails were cancelled with the campaign.
+-- Frees the keys of prospects whose e-mails were cancelled with the campaign, if sending never started for any of the sequence's e-mails to them.
 CREATE OR REPLACE FUNCTION fairpost.free_keys(c fairpost.campaigns, batch bigint[]) RETURNS void
 LANGUAGE sql SET enable_nestloop = on AS $$
     WITH unbegun AS MATERIALIZED (

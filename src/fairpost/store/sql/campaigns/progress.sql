@@ -86,8 +86,8 @@ BEGIN
     PERFORM fairpost.draw_course(c, before, after, is_over);
 END $$;
 
--- Adds a point if the counts have changed and the last point is old enough. Also marks the end of any idle period before that point, so that a night
--- without sending does not look like slow sending.
+-- Adds a point if the counts have changed and the last point is old enough. If there was an idle period before that point, also marks its end, so
+-- that a night without sending does not look like slow sending.
 CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

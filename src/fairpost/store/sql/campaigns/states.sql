@@ -41,7 +41,7 @@ BEGIN
     RETURN after;
 END $$;
 
--- Pauses a campaign. After the commit, none of its e-mails is begun. Sends already in progress are completed. `p_reason` is the caller's own text.
+-- Pauses a campaign. After the commit, no further sends start. Sends already in progress are completed. `p_reason` is the caller's own text.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -68,7 +68,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Cancels a campaign. From then on, none of its e-mails is begun, and an engine removes the rows, however many there are. A completed campaign can be
+-- Cancels a campaign. From then on, no further sends start, and an engine removes the rows, however many there are. A completed campaign can be
 -- cancelled as long as it still has e-mails in the queue.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -85,8 +85,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left. These remain until their
--- workers have finished.
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left. These remain until the
+-- workers have finished with them.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -129,8 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Marks the campaign as unable to continue until a person acts. Holds its mail, because engines would otherwise claim it again and again without
--- being able to send it. Returns null if the campaign was not running.
+-- Marks the campaign as unable to continue until a person acts. Holds its mail, because otherwise engines would keep claiming mail that they cannot
+-- send. Returns null if the campaign was not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -188,8 +188,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns whether any of the campaign's e-mails will proceed without intervention. All e-mails do, unless they are in doubt and held, wait for such
--- an e-mail, or are for a paused prospect.
+-- Returns whether any of the campaign's e-mails will proceed without intervention. An e-mail needs intervention if it is in doubt and held, waits for
+-- such an e-mail, or is for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     -- Starts at the end of the index, because entries of deleted rows are at its beginning.
@@ -200,7 +200,7 @@ $$;
 -- Returns whether there is an account that may send the campaign's remaining e-mails.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- ORDER BY makes the planner use an index in this order instead of a sequential scan; no index contains the pool
+    -- no index contains the pool; ORDER BY makes the planner use an index in this order instead of a sequential scan
     SELECT (SELECT true FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name) ORDER BY a.id LIMIT 1) IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND left(q.route, 1) = '@'
                    AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(q.route, 2) LIMIT 1))

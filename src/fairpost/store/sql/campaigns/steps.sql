@@ -2,8 +2,8 @@
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
--- Called when an e-mail of a campaign has ended. If it was sent, the next step is due after its delay, through the same account. Otherwise the next
--- step is cancelled.
+-- Called when an e-mail of a campaign has ended. If it was sent, the next step becomes due after its delay and will be sent through the same account.
+-- Otherwise the next step is cancelled.
 CREATE OR REPLACE FUNCTION fairpost.schedule_next_step(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,7 +61,7 @@ BEGIN
     SELECT m.route, m.class, m.workspace, m.domain, m.user_name, m.stream, m.flow, 1, 1, m.due_at, m.id FROM moved m;
 END $$;
 
--- If an e-mail was cancelled only because this one was not sent, it waits for this one again.
+-- If an e-mail was cancelled only because this one was not sent, it now waits for this one again.
 CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -78,8 +78,8 @@ LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.opt_outs s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
 $$;
 
--- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. An e-mail that is being
--- sent is not interrupted, but it will not be retried. Returns the number of e-mails cancelled immediately.
+-- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. A send in progress is not
+-- interrupted, but the e-mail will not be retried. Returns the number of e-mails cancelled immediately.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -131,9 +131,9 @@ BEGIN
     DELETE FROM fairpost.prospects p WHERE p.id = ANY (p_ids);
 END $$;
 
--- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode, from reading the pause to the commit. Ending the
--- pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so that a batch of thousands of
--- prospects holds only a few.
+-- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode from the time it reads the pause until it commits.
+-- Ending the pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so that a batch of
+-- thousands of prospects holds only a few.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666
@@ -148,7 +148,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect. The prospect's waiting e-mails now also wait for the pause to end. No e-mail is cancelled or sent twice.
+-- Pauses a prospect. The e-mails waiting for this prospect now also wait for the pause to end. No e-mail is cancelled or sent twice.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Events are partitioned and dropped by day.
 
--- Creates the partitions for today and the next three days, under the same lock as make_partitions, which creates those for months.
+-- Creates the partitions for today and the next three days, under the same lock as make_partitions, which creates the monthly partitions.
 CREATE OR REPLACE FUNCTION fairpost.make_event_days(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET client_min_messages = warning AS $$
 DECLARE

@@ -42,8 +42,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 
 -- Returns the positions of the next events after a cursor, from the given turns, for all workspaces or for one. Reads one turn at a time until there
--- are enough events, so a workspace reads only its own events and one index entry per turn. The conditions on transactions are written so that only
--- the index outbox_by_workspace can be used.
+-- are enough events, so a call for one workspace reads only the workspace's own events and one index entry per turn. The conditions on transactions
+-- are written so that only the index outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
 RETURNS TABLE (turn bigint, event fairpost.outbox)
 LANGUAGE plpgsql STABLE AS $$

@@ -1,4 +1,5 @@
--- Puts events in commit order. If a transaction commits late, its events are assigned positions after the commit and do not delay other events.
+-- Puts events in commit order. If a transaction commits late, its events are assigned positions only after the commit, and other events are not
+-- delayed.
 --
 -- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions began or ended after that turn. The
 -- index outbox_new finds these events. Their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
@@ -11,7 +12,7 @@ $$;
 
 -- Adds a turn and returns its number of events, or null if another transaction is adding one. Writes nothing if there are no new events. Call this
 -- function in a separate transaction, because other callers wait until it ends. If there are many events, they are split into several turns, each
--- with a range of ids, so that reading one page does not read the others.
+-- with a range of ids, so that reading one turn does not read the others.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -55,9 +56,9 @@ BEGIN
     RETURN taken;
 END $$;
 
--- Begins a new series of turns. Cursors from a lost period continue at the start of the series. `p_is_restored` means that transaction ids have
--- restarted, so those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it. All others get a turn in the
--- new series.
+-- Begins a new series of turns. Cursors from a period that was lost continue at the start of the new series. `p_is_restored` means that transaction
+-- ids have restarted, so those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it. All others get a
+-- turn in the new series.
 CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE

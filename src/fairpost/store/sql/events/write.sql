@@ -37,7 +37,7 @@ LANGUAGE sql AS $$
     FROM (VALUES ('running', 'campaign.started'), ('paused', 'campaign.paused'), ('completed', 'campaign.completed'), ('failed', 'campaign.failed')) k(state, kind) WHERE k.state = c.state::text
 $$;
 
--- Writes events for new suppression list entries, whether one address or a file with a million.
+-- Writes events for new entries on the suppression list, whether there is one or an imported file with a million.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_suppressions() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -35,9 +35,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN said::text ~* pattern THEN regexp_replace(said::text, pattern, '[erased]', 'gi')::jsonb ELSE said END
 $$;
 
--- The first step of an erasure. From then on, the person receives no more mail, unless `p_keep_sendable` is true. Deletes the data stored by address:
--- prospects with their lists and fields, counts of bounces, and entries of the suppression list, of which only hashes are kept. `written` contains
--- the forms of the address that were found.
+-- The first step of an erasure. Afterwards, the person receives no more mail, unless `p_keep_sendable` is true. Deletes the data stored by address:
+-- prospects with their lists and fields, counts of bounces, and entries on the suppression list, of which only the hashes are kept. `written`
+-- contains the forms of the address that were found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
@@ -85,8 +85,8 @@ BEGIN
 END $$;
 
 -- Processes a batch of waiting e-mails to the person, after the id `p_after`. An e-mail without other recipients is cancelled. Otherwise, the person
--- is removed from its recipients and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged and returned as `in_hand`.
--- Continue after `last`; if it is null, there are no more e-mails.
+-- is removed from its recipients and the e-mail must be claimed again. E-mails that are being sent or are in doubt are left unchanged and returned as
+-- `in_hand`. Continue after `last`; if it is null, there are no more e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
     p_workspace text, p_address text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 500, p_now timestamptz DEFAULT NULL,
     OUT cancelled integer, OUT taken_out integer, OUT in_hand bigint[], OUT last bigint
@@ -144,8 +144,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
--- Erases the person from finished e-mails. If an e-mail was sent to this person alone, only its existence, time, account and outcome are kept.
--- Returns the number of e-mails.
+-- Erases the person from finished e-mails. If an e-mail was sent to this person alone, the only facts kept are that it existed, its time, its account
+-- and its outcome. Returns the number of e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -12,9 +12,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns the ids of a page of one workspace's e-mails, newest first, below an id. Each statement reads one index backwards and stops at the limit.
--- The index is the one on (workspace, id), emails_not_sent if sent e-mails are not requested, or queue_held for claimed e-mails. History has a
--- partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and each
--- statement is written so that one plan suits all parameters.
+-- This is the index on (workspace, id), but emails_not_sent is used if sent e-mails are not requested, and queue_held for claimed e-mails. History
+-- has a partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and
+-- each statement is written so that one plan suits all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

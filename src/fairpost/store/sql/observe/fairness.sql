@@ -54,11 +54,11 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Returns the senders whose e-mails were served since the given time. E-mails sent, bounced and rejected are counted together. `is_fair` selects
+-- Returns the senders whose e-mails have been served since the given time. E-mails sent, bounced and rejected are counted together. `is_fair` selects
 -- e-mails served by the fair queue or in order of arrival; null means both.
 --   hour        the results of each hour by each queue; `n` is the total
 --   workspace, user    the senders with the most e-mails by either queue, at most `p_max` of each kind
---   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; both queues together only if both served mail
+--   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; rows for both queues only if both served mail
 CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
 RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
@@ -129,8 +129,8 @@ BEGIN
     JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier);
 END $$;
 
--- Returns throttled senders, latest first. `found_after` is the maximum time from the event until the score exceeded the threshold, or null if
--- unknown. Uses the index senders_throttled.
+-- Returns throttled senders, latest first. `found_after` is the longest that it can have taken from the event until the score exceeded the threshold,
+-- or null if unknown. Uses the index senders_throttled.
 CREATE OR REPLACE FUNCTION fairpost.throttled(p_workspace text, p_max integer)
 RETURNS TABLE (
     workspace text, level text, name text, since timestamptz, until timestamptz, is_enforced boolean, is_by_hand boolean, score smallint, reasons text[],
@@ -146,7 +146,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
 $$;
 
 -- Returns how many senders are throttled, how many of these are `stopped` (none of their mail is sent now), how many would be throttled if throttling
--- were on, and how many names are held manually.
+-- were turned on, and how many names are held manually.
 CREATE OR REPLACE FUNCTION fairpost.count_throttled(
     p_workspace text, p_now timestamptz DEFAULT NULL, OUT throttled bigint, OUT stopped bigint, OUT observed bigint, OUT held bigint
 )

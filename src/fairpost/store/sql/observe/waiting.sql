@@ -23,7 +23,7 @@ BEGIN
         FROM (SELECT DISTINCT tree.route FROM tree) r CROSS JOIN LATERAL fairpost.routes_now(ARRAY[r.route]) o CROSS JOIN LATERAL (
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.node_state c WHERE c.route = o.route AND c.wake_at >= o.woken_until
-                ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many due e-mails, which do not count
+                ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many due e-mails, which are not counted
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (

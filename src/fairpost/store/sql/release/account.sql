@@ -92,7 +92,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
       AND a.attname NOT IN ('id', 'name', 'workspace', 'created_at', 'revision', 'is_stopped_by_operator')
 $$;
 
--- Sets the status until the given moment or until a person changes it. Called by the account's worker or, with a null `p_epoch`, by others. Returns
+-- Sets the status until the given moment or until a person changes it. Called by the account's worker or (with a null `p_epoch`) by others. Returns
 -- false, changing nothing, if the lease is gone.
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz, timestamptz);
@@ -142,8 +142,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, whose attempts failed because of the account, regain one
--- attempt. Those that have since failed permanently are tried again. Returns false if the lease is gone.
+-- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, whose attempts failed because of the account, get one attempt
+-- back. Those that have since failed permanently are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -161,8 +161,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes an account if it has neither claimed e-mails nor waiting e-mails that only it may send. Otherwise, returns their number and changes nothing.
--- The lease's row is locked first, as for a claim, so that nothing is claimed in the meantime.
+-- Removes an account if it has neither claimed e-mails nor waiting e-mails that only it may send. If it has any, returns their number and changes
+-- nothing. The lease's row is locked first, as for a claim, so that nothing is claimed in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )

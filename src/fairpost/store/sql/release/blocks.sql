@@ -1,5 +1,6 @@
--- Blocks. A block prevents a sender from using one account. The account's worker creates blocks. A block ends at its end time or when a person lifts
--- it. Like every begin, every change to a block locks the account's lease. Once a block is committed, no e-mail of the sender is begun.
+-- Blocks. A block prevents a sender from using one account. Blocks are created by the account's worker. A block ends at its end time or when a person
+-- lifts it. Like every begin, every change to a block locks the account's lease. Once a block is committed, sending does not start for any more
+-- e-mails of the sender.
 
 -- Returns the workspaces that are blocked on this account now, at most a hundred.
 CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]
@@ -85,8 +86,8 @@ $$;
 
 -- Adds outcomes to the counts of each sender. Returns the figures needed to decide what to block, or no row if no e-mail bounced or was refused.
 -- `suspects` are senders with bounces or refusals that are not blocked yet. `others_sent` is the number of e-mails that all other senders sent today.
--- `senders` is the number of senders that were served in this sample or have due mail for this account; 2 means two or more. The caller holds the
--- lease's row.
+-- `senders` is the number of senders that were served in this sample or have due mail for this account, where 2 means two or more. The caller holds
+-- the lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
 LANGUAGE plpgsql AS $$
@@ -132,7 +133,7 @@ BEGIN
     FROM told o WHERE o.spot IS NULL;
 
     IF (SELECT true FROM fairpost.counters d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
-        RETURN;   -- the usual case, in which the index of senders with bounces or refusals is empty
+        RETURN;   -- the usual case: the index of senders with bounces or refusals is empty
     END IF;
     RETURN QUERY
     WITH served AS MATERIALIZED (

@@ -9,7 +9,7 @@
 --
 -- The steps, each in a separate file:
 --   claim.sql      1  check the lease, the account and the pause; absorb arrivals (stage.sql)
---                  2  urgent mail first, a tenth of the turns for bulk; then lane by lane (lanes.sql)
+--                  2  urgent mail first, but a tenth of the turns for bulk; then lane by lane (lanes.sql)
 --   pick.sql       3  in each lane, in rounds until the batch is full: choose leaves, take from them
 --   choose.sql     4  lock the workspaces that are next, and share the batch out among them, their domains, users and leaves
 --   share_out.sql  5  share out one level
@@ -77,8 +77,8 @@ BEGIN
         RETURN;
     END IF;
     verdict := 'ok';
-    -- If a claim is lost in a crash of the server, its e-mails simply wait again, because begin is durable and comes later. The commit is therefore
-    -- asynchronous, so that no transaction waits for the disk while a workspace is locked.
+    -- If a claim is lost when the server crashes, its e-mails simply go back to the queue, because the begin comes later and is durable. The commit
+    -- is therefore asynchronous, so that no transaction waits for the disk while a workspace is locked.
     PERFORM set_config('synchronous_commit', 'off', true);
 
     again := fairpost.absorb_arrivals(routes, t);
@@ -96,7 +96,7 @@ BEGIN
 END $$;
 
 -- Urgent mail is served first, and bulk mail gets a tenth of the turns. `urgent_run` is the number of urgent e-mails since the last bulk e-mail.
--- `served` is the number of e-mails that each lane has been served.
+-- `served` is the number of e-mails served from each lane.
 CREATE OR REPLACE FUNCTION fairpost.pick_classes(
     routes text[], f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_limit integer, blocked text[], p_now timestamptz,
     INOUT urgent_run integer, INOUT served double precision[], OUT ids bigint[], OUT skipped boolean

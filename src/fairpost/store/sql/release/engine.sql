@@ -19,7 +19,7 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.engines e WHERE e.id = p_engine
 $$;
 
--- Releases a dead engine. The caller has proof that none of its processes is alive, so there is no need to wait until its leases expire. `p_heir` is
+-- Releases a dead engine. The caller has proof that none of its processes is alive, so there is no need to wait for its leases to expire. `p_heir` is
 -- the engine that has taken over the dead engine's state. If the dead engine was asked about the server, the heir answers instead.
 DROP FUNCTION IF EXISTS fairpost.bury_engine(text);
 CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 -- Wakes sleeping engines when the transaction commits. At commit, a NOTIFY locks the whole database, so it is sent only while an engine is asleep,
--- and never for many e-mails at once. Engines find all other mail in the checks that they make every second or two.
+-- and never for a large batch of e-mails. Engines find all other mail when they check, every second or two.
 CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

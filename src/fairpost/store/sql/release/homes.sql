@@ -10,7 +10,7 @@
 --     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops only the second leaf;
 --                             └─ news (From shop.test)         a hold of acme.test stops only the first leaf, not the nodes of Ann or the domain
 
--- Only one staging run at a time determines the homes of a workspace's users. Other runs leave these users for later.
+-- Only one staging run at a time determines the homes of a workspace's users. Other runs skip these users for now.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.rules_lock(workspace) + 1024   -- the numbers after the thousand locks for rules

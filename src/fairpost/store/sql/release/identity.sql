@@ -1,4 +1,4 @@
--- Reads and records what shows whether a database was restored or copied. policy/restored.py makes the decision.
+-- Reads and records the evidence that shows whether a database was restored or copied. policy/restored.py makes the decision.
 
 -- Returns the current identity of this database, as much of it as this role may read.
 CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
@@ -28,8 +28,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 
--- Called when a person has accepted a restore. From then on, the database's current state counts as valid, and steps that engines recorded in its
--- previous life are ignored. Workers notice the change when they resume their leases.
+-- Called when a person has accepted a restore. From then on, the database's current state counts as valid, and the steps that engines recorded in the
+-- database's previous life are ignored. Workers notice the change when they resume their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.identity_checks;
@@ -49,7 +49,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.identity_now() seen WHERE i.life = p_life
 $$;
 
--- Records that this engine is still running. Returns how many times it has done so, or no row if the database has begun another life in the meantime.
+-- Records that this engine is still running. Returns how many times it has done so, or no row if the database has started a new life in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$

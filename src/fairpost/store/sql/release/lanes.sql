@@ -146,10 +146,10 @@ LANGUAGE sql AS $$
 $$;
 DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 
--- Returns up to `p_limit` e-mails of one class, taken from the lanes according to their shares. Each slot goes to the lane that has had the least
+-- Returns up to `p_limit` e-mails of one class, taken from the lanes according to their shares. Each slot goes to the lane that has been served least
 -- relative to its share, measured at the middle of the next slot. Slots that a lane cannot fill go to the others. While other lanes have mail, a lane
--- gets no more than the limit of its tier, which depends on the health of the queue. `served` (how many e-mails each lane has had) and `open` (whether
--- it has more) are passed from one class to the next.
+-- gets no more than the limit of its tier, which depends on the health of the queue. `served` (how many e-mails have been served from each lane) and
+-- `open` (whether it has more) are passed from one class to the next.
 DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
     routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,

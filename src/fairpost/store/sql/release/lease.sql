@@ -34,10 +34,11 @@ BEGIN
     END IF;
 END $$;
 
--- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that the lease's holder had claimed
--- but not begun wait again. `sending` is the e-mail that the holder had begun, with its `attempt`. The step advances, so that statements still
--- running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of the database in
--- which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits are missing here).
+-- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that the lease holder had claimed but
+-- not started to send go back to the queue. `sending` is the e-mail whose sending had started, with its `attempt`. The step advances, so that
+-- statements still running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of
+-- the database in which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits are
+-- missing here).
 CREATE OR REPLACE FUNCTION fairpost.take_up(
     p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
@@ -90,7 +91,7 @@ BEGIN
     RETURN held;
 END $$;
 
--- Releases the lease. Its claimed e-mails wait again immediately.
+-- Releases the lease. Its claimed e-mails immediately go back to the queue.
 CREATE OR REPLACE FUNCTION fairpost.drop_lease(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -130,8 +131,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Records that a process with only this account's worker died, with no other known cause. Counts consecutive deaths across all engines. A sent e-mail
--- resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
+-- Records the death of a process that ran only this account's worker, with no other known cause. Counts consecutive deaths across all engines. A sent
+-- e-mail resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.worker_died(p_account bigint, p_deaths_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer

@@ -1,4 +1,4 @@
--- Returns when the next e-mail below these routes becomes due, or the next hold ends.
+-- Returns when the next e-mail below these routes becomes due or the next hold ends, whichever is earlier.
 CREATE OR REPLACE FUNCTION fairpost.next_moment(routes text[]) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
     SELECT min(least(

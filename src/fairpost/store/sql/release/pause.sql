@@ -1,13 +1,14 @@
--- The global pause. A claim has to look up one row for it, and a begin takes an additional shared lock, regardless of the number of waiting e-mails.
+-- The global pause. Because of the pause, each claim looks up one row and each begin takes an additional shared lock, regardless of the number of
+-- waiting e-mails.
 
--- Every begin holds this lock in shared mode, from reading the pause to its commit. A pause takes the lock exclusively, so that earlier begins are
--- committed and later ones see the pause.
+-- Every begin holds this lock in shared mode from the time it reads the pause until it commits. A pause takes the lock exclusively, so that earlier
+-- begins are committed and later ones see the pause.
 CREATE OR REPLACE FUNCTION fairpost.pause_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575541
 $$;
 
--- Begins take milliseconds. If one hangs for seconds, the pause must still stop all others.
+-- A begin takes milliseconds. If one hangs for seconds, the pause must still stop all others.
 CREATE OR REPLACE FUNCTION fairpost.await_begins() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 BEGIN
@@ -16,7 +17,7 @@ EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;
 
--- Returns the current pause, or no row. If engines have not confirmed the server for a while, this also counts as a pause.
+-- Returns the current pause, or no row. Sending also counts as paused if engines have not confirmed the server for a while.
 DROP FUNCTION IF EXISTS fairpost.pause_now(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
@@ -86,7 +87,7 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- Holds a whole workspace, with the same guarantee as a pause. After the commit, none of the workspace's e-mails is begun. `p_reason` is the caller's
+-- Holds a whole workspace, with the same guarantee as a pause. After the commit, no further sends start for the workspace. `p_reason` is the caller's
 -- text. Waits for begins in progress last, because a transaction that holds their lock must not wait for a claim. Returns whether the workspace was
 -- already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(

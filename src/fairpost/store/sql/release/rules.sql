@@ -21,7 +21,8 @@ BEGIN
     RETURN named;
 END $$;
 
--- Returns the weight of a name among its siblings. This is the name's assigned weight, multiplied by the weight of its tier unless lanes are used.
+-- Returns the weight of a name among its siblings. This is the weight assigned to the name, multiplied by the weight of its tier unless lanes are
+-- used.
 CREATE OR REPLACE FUNCTION fairpost.weight_of(p_weight double precision, p_tier smallint, f fairpost.fairness) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END

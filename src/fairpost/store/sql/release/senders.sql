@@ -1,7 +1,8 @@
 -- The records of senders, and their activity.
 
 -- Registers a workspace (no name) or a user, or changes its record. Runs in the caller's own transaction, such as the one in which a user signs up or
--- pays. Within a second, an engine decides the tier and moves the user's mail to the given home. If no home is given, the home does not change.
+-- pays. Within a second, an engine decides the tier and moves the user's mail to the given home, if any. Without a given home, the home does not
+-- change.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -28,8 +29,8 @@ BEGIN
 END $$;
 
 -- Writes the tier, throttle and score that were decided for revision `p_revision`, and applies them to queued mail. `p_offended_at` is the time of the
--- event that caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Raises an error if it has to wait longer
--- than a second for a lock. A throttle that is only observed is stored but not applied.
+-- event that caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Raises an error if it has to wait for
+-- a lock for more than a second. A throttle that is only observed is stored but not applied.
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
     smallint, double precision, text[], timestamptz, boolean, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
@@ -92,7 +93,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
 $$;
 
--- Records that operators were notified of these throttles, and enqueues the e-mails in the same commit. Returns false if this was already recorded.
+-- Records that operators were notified of these throttles, and enqueues the notices in the same commit. Returns false if this was already recorded.
 CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -176,7 +177,7 @@ BEGIN
         SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
 
--- Marks the users with mail planned for this hour as changed. Called when the hour begins.
+-- Marks as changed the users who have mail planned for this hour. Called when the hour begins.
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
@@ -196,8 +197,8 @@ $$;
 
 -- Records an account's outcomes since the last call. Adds them to the account's own counters, each found by its newest version. No other worker can
 -- write these counters, because the lease is locked. Returns the figures needed to decide whether a sender or the account is to blame (see
--- blocks.sql). `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. `handled` and
--- `bounces` are for the account's day (e-mails and addresses); the other numbers count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- blocks.sql). `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. `handled`
+-- (e-mails) and `bounces` (addresses) are for the account's day; the other numbers count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
@@ -242,7 +243,7 @@ BEGIN
     )
     INSERT INTO fairpost.measures (hour, account_id, kind, tier, n, total_us, buckets)
     SELECT hour_now, p_account, o.kind, o.tier, o.n, o.total_us, o.buckets FROM told o WHERE o.spot IS NULL;
-    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- an e-mail that was sent proves that the login works
+    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- a sent e-mail proves that the login works
     WHERE m.account_id = p_account AND m.failed_since IS NOT NULL AND EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0);
     IF lease.day_started_at IS NOT NULL AND p_outcomes <> '[]' THEN
         RETURN QUERY SELECT * FROM fairpost.count_outcomes(lease, p_outcomes, t);
@@ -280,7 +281,7 @@ END $$;
 
 -- Returns the number of queued e-mails and the due time of the oldest e-mail that is due and not held. The cost depends on the number of senders,
 -- never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It reads the first
--- e-mail of the thousand senders that have waited longest, as their places show.
+-- e-mail of each of the thousand senders whose places show that they have waited longest.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

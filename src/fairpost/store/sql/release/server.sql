@@ -31,8 +31,8 @@ BEGIN
     RETURN fairpost.is_confirmed();
 END $$;
 
--- Records an engine's answer about this server. The answer contains the last step that the engine has recorded for each account that it has driven in
--- this life of the database. `verdict` is one of these:
+-- Records an engine's answer about this server. For each account that the engine has driven in this life of the database, the answer contains the
+-- last recorded step. `verdict` is one of these:
 --   confirmed   without the engines in `waits_for`, if any
 --   waiting     for the engines in `waits_for`
 --   behind      the accounts in `behind` have lower steps here, so commits are missing
@@ -79,7 +79,7 @@ BEGIN
     verdict := 'confirmed';
     PERFORM fairpost.accept_server(t);
     DELETE FROM fairpost.pauses p WHERE p.waits_for IS NOT NULL;
-    -- Engines that are back resume their leases, regardless of how long the server was down.
+    -- Engines that have reconnected resume their leases, regardless of how long the server was down.
     UPDATE fairpost.leases l SET until = greatest(l.until, t + grace)
     WHERE l.owner IN (SELECT e.id FROM fairpost.engines e WHERE e.seen_at >= s.asked_at - interval '5 seconds');
 END $$;
@@ -107,7 +107,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Pauses all sending until a person resumes it, because commits are missing here. `p_life` is the life of the database in which this was detected.
--- Resuming begins another life, so that earlier observations no longer have any effect. The pause is locked first, as by `resume`.
+-- Resuming starts a new life, so that earlier observations no longer have any effect. The pause is locked first, as by `resume`.
 DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

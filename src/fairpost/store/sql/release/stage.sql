@@ -136,7 +136,7 @@ BEGIN
     RETURN (SELECT array_agg(a) FROM unnest(arrived) a WHERE a.workspace <> ALL (others));
 END $$;
 
--- Moves the point at which scans of this route's workspaces begin to the first active workspace. Newcomers also start there.
+-- Scans of this route's workspaces begin at a certain point. Moves this point forward to the first active workspace. Newcomers also start there.
 CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -151,9 +151,9 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that if one of them ends, this is reported afterwards.
--- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids begin with that of the arrival
--- and span the minutes that the call took.
+-- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that the end of any of them is reported afterwards.
+-- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids begin with that of the
+-- arrival and span the minutes that the call took.
 CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -309,7 +309,7 @@ BEGIN
     )
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
 
-    -- Charges for e-mails that were not sent are refunded on every level, but no node gets a place before the point at which scans begin.
+    -- Charges for e-mails that were not sent are refunded at every level, but no node gets a place before the point at which scans begin.
     UPDATE fairpost.node_state c SET vtime = greatest(back.v, c.vtime - back.n / c.weight), turn = c.turn + 1
     FROM (SELECT own.spot, above.v, x.n
           FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node

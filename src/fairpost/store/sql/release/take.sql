@@ -13,10 +13,10 @@ BEGIN
                 AND fairpost.stops_mail(h.kind, h.also_urgent, q.class) LIMIT 1) IS NULL)));
 END $$;
 
--- Takes the first e-mails of each leaf, up to its quota, and marks them as claimed. E-mails that must not be sent are settled instead, and are not charged
--- to their sender. Charges the nodes from the workspace down to the leaf, and deactivates leaves without due e-mails. `moved` means that an e-mail was
--- taken or a leaf was deactivated. `for_account` and `for_epoch` are the leases that claim the first e-mail, the second, and so on, from the place after
--- `p_used`.
+-- Takes the first e-mails of each leaf, up to its quota, and marks them as claimed. E-mails that must not be sent are settled instead and are not
+-- charged to their sender. Charges the nodes from the workspace down to the leaf, and deactivates leaves without due e-mails. `moved` means that an
+-- e-mail was taken or a leaf was deactivated. `for_account` and `for_epoch` are the leases that claim the first e-mail, the second, and so on, from
+-- the place after `p_used`.
 DROP FUNCTION IF EXISTS fairpost.take(fairpost.branch[], bigint, bigint, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.take(
     branches fairpost.branch[], for_account bigint[], for_epoch bigint[], p_used integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT moved boolean
@@ -45,7 +45,7 @@ BEGIN
         SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
         FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
     ), judged AS (
-        -- Pinned mail is taken first. Together, the leaves of one name take no more than the quota of that name.
+        -- Pinned mail is taken first. Together, the leaves of one name take no more than the quota for that name.
         SELECT c.*, c.mine AND (c.never OR sum((c.mine AND NOT c.never)::integer)
             OVER (PARTITION BY c.grp ORDER BY c.pinned DESC, c.leaf, c.nth) <= c.quota) AS taken
         FROM candidate c

@@ -13,7 +13,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
--- All other functions run with the caller's privileges. The service's queries use many of these functions. Applications use none.
+-- All other functions run with the caller's privileges. The service's queries use many of these functions, but applications use none.
 CREATE OR REPLACE FUNCTION fairpost.helpers() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND NOT p.prosecdef AND p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('let_in', 'keep_out')
@@ -37,7 +37,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
             '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,domains,domain_health,mailboxes,api_keys,portal_overrides,suppression_hashes,webhooks,workspace_settings}'),
         ('{UPDATE}', '{conversations}'),
         ('{INSERT}', '{audit,events}')) AS described (rights, tables), unnest(rights) asked, unnest(tables) name
-    UNION ALL   -- also covers the operator's accounts, but neither their servers nor the owners of e-mails
+    UNION ALL   -- also covers the operator's accounts, but not their servers or the owners of e-mails
     SELECT format('SELECT (%s) ON fairpost.%I', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), c.relname),
         bool_and(has_column_privilege('fairpost_tenant', c.oid, a.attnum, 'SELECT'))
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid

@@ -36,7 +36,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Grants privileges to the role of applications, and to every login that acts for a workspace but is not a member of the role because the current
+-- Grants privileges to the role of applications, and to every login that acts for a workspace but could not be added to the role, because the current
 -- login may not add members.
 CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -95,7 +95,7 @@ EXCEPTION WHEN insufficient_privilege THEN
     NULL;   -- the owner of the database decides which roles may create them
 END $$;
 
--- A tenant's rows must not refer to another workspace's rows either, but foreign keys do not check the owner.
+-- A tenant's rows must not refer to another workspace's rows either, which foreign keys alone do not prevent.
 ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
     workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
     AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));

@@ -1,7 +1,7 @@
--- Authenticates a key and checks its rate in one round trip. The limit is exact across all processes on all machines.
+-- Authenticates a key and checks its rate in one round trip. The limit is enforced exactly, across all processes on all machines.
 
 -- Counts one request against a caller's rate. A minute's allowance can be used all at once and refills evenly. `wait_s` is the time until the next
--- request is allowed, or null if this one is.
+-- request is allowed, or null if this one is allowed.
 CREATE OR REPLACE FUNCTION fairpost.take_turn(
     p_caller text, p_per_minute integer, p_now timestamptz DEFAULT NULL, OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
 )

@@ -1,5 +1,5 @@
--- Submissions by a workspace. The e-mails are in the workspace's own name, through its own accounts or accounts lent to it. Functions that run for
--- each e-mail are in PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
+-- Submissions by a workspace. The e-mails are sent in the workspace's own name, through its own accounts or accounts lent to it. Functions that run
+-- for each e-mail are in PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
 
 -- Returns the route for a pool or account named by a workspace. It must be the workspace's own pool or account, or a pool that the operator has lent
 -- it. Null if the workspace may not use any such route.
@@ -86,7 +86,7 @@ BEGIN
         CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
 END $$;
 
--- Does the same for an application's login. The e-mail must name a workspace if the login has several.
+-- Does the same for an application's login. The e-mail must name a workspace if the login may act for several.
 CREATE OR REPLACE FUNCTION fairpost.check_application(spoken_for text[], e jsonb, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction, and the tables' row policies
--- show it only that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first calls a check in this
--- file.
+-- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction. The tables' row policies then
+-- show the request only the rows of that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first
+-- calls a check in this file.
 
 -- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any workspace. A request that names no
 -- workspace may act for none.
@@ -10,7 +10,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns the workspaces that an application's login may act for, or null for all of them. The result depends on the session's login, which SET ROLE does
--- not change. Called only by functions that run with their owner's privileges, in which current_user is the owner.
+-- not change. Called only by functions that run with their owner's privileges and in which current_user is therefore the owner.
 CREATE OR REPLACE FUNCTION fairpost.spoken_for() RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT pg_has_role(session_user, current_user, 'MEMBER') THEN fairpost.workspaces_of(session_user) END
@@ -35,7 +35,7 @@ LANGUAGE sql STABLE AS $$
     SELECT fairpost.tenant() IS NOT NULL OR fairpost.spoken_for() IS NOT NULL
 $$;
 
--- Returns a reason's parameters without those about another workspace's account. model/outside.py does the same over HTTP.
+-- Returns a reason's parameters without those about another workspace's account. model/outside.py does the same for HTTP.
 CREATE OR REPLACE FUNCTION fairpost.params_known_to(p_workspace text, p_params jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN starts_with(p_params ->> 'account', p_workspace || '/') IS NOT false THEN p_params ELSE p_params - '{account,why,server,by}'::text[] END

@@ -2,9 +2,9 @@
 -- its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
 
 -- Marks the endpoints that have new events and returns the number of these endpoints. An endpoint without pending events continues at its new events,
--- so an idle endpoint never reads the events of others. Events are read once for all endpoints. If only a few events of an endpoint have failed, the
--- endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the whole endpoint, the pause
--- does not end.
+-- so the events of others are never read for an idle endpoint. New events are read once for all endpoints. If only a few events of an endpoint have
+-- failed, the endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the whole
+-- endpoint, the pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -127,7 +127,7 @@ BEGIN
         SELECT p_id, l.turn, l.event_id, hook.workspace, l.lane, l.attempts, coalesce(l.since, t), l.next_at
         FROM jsonb_to_recordset(p_booked -> 'pending') l(turn bigint, event_id bigint, lane text, attempts integer, since timestamptz, next_at timestamptz)
         ON CONFLICT (webhook_id, turn, event_id) DO UPDATE SET attempts = EXCLUDED.attempts, next_at = EXCLUDED.next_at;
-        -- Events that the turn did not read also wait for earlier ones. Otherwise, the endpoint would be leased repeatedly for nothing.
+        -- Events that were not read in this turn also wait for earlier ones. Otherwise, the endpoint would be leased repeatedly for nothing.
         UPDATE fairpost.webhook_pending p SET next_at = l.next_at
         FROM (SELECT l.lane, max(l.next_at) AS next_at FROM jsonb_to_recordset(p_booked -> 'pending') l(lane text, next_at timestamptz) GROUP BY l.lane) l
         WHERE p.webhook_id = p_id AND p.lane = l.lane AND p.next_at < l.next_at;

@@ -1,9 +1,9 @@
 -- Records the intent to send. The record is committed, together with the charge to the account, right before the transport is called. `skip` lists
 -- the recipients to omit. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or late step changes nothing.
 --
--- `verdict` is `begun`, or the reason why the e-mail was not begun, in which case nothing was charged:
+-- `verdict` is `begun`, or the reason why sending must not start, in which case nothing was charged:
 --   stale              the lease is gone: stop
---   gone               the e-mail was cancelled or is not ours
+--   gone               the e-mail was cancelled, or this lease does not hold it
 --   unconfirmed        the engines have not confirmed this server
 --   late               this step or a later one was already taken
 --   held               the e-mail's sender is held, or everything is paused: return the e-mail
@@ -54,7 +54,7 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute'
 $$;
 
--- Returns the individual sends of the past day, oldest first.
+-- Returns the individual sends from the past day, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS TABLE (at timestamptz, units integer)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- only columns that a tenant's request may read
@@ -91,7 +91,7 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Locks first, then reads, so that no pause can begin between here and the commit. Written as an assignment, which takes a microsecond, because
+    -- Locks first, then reads, so that no pause can begin before the commit. Written as an assignment, which takes a microsecond, because
     -- PERFORM runs a whole query.
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN

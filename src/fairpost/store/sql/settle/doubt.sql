@@ -31,7 +31,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 DROP FUNCTION IF EXISTS fairpost.accounts_in_doubt();
 
--- Returns the accounts that have e-mails in doubt about which the account's worker can ask the provider.
+-- Returns the accounts that have e-mails in doubt and whose workers can ask the provider about them.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
@@ -78,8 +78,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
--- Resolves an e-mail in doubt. `p_decision` is `sent`, `failed`, or `resend` (the e-mail waits until `p_due_at`, and the doubt is logged). Returns
--- the new state, or null if the e-mail is not in doubt.
+-- Resolves an e-mail in doubt. `p_decision` is `sent`, `failed`, or `resend`, which logs the doubt and makes the e-mail wait until `p_due_at`.
+-- Returns the new state, or null if the e-mail is not in doubt.
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -89,7 +89,7 @@ DECLARE
     t timestamptz;
 BEGIN
     PERFORM fairpost.require_own_email(p_id);
-    IF p_decision = 'sent' THEN   -- the lease's counts change below; it is locked first, as everywhere
+    IF p_decision = 'sent' THEN   -- the counts of the lease change below; as everywhere, the lease is locked first
         PERFORM FROM fairpost.leases l WHERE l.account_id = (SELECT q.account_id FROM fairpost.queue q WHERE q.id = p_id) FOR NO KEY UPDATE;
     END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.state = 'in_doubt' FOR UPDATE;
@@ -115,7 +115,7 @@ BEGIN
             PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise the e-mail would wait forever
             RETURN 'cancelled';
         END IF;
-        -- keeps account, epoch and begun_at, so that late proof from the worker that began the e-mail still prevents a second send
+        -- keeps account, epoch and begun_at, so that late proof from the worker that started the send still prevents a second one
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = coalesce(p_due_at, t), claimed_at = NULL,
             attempts_max = greatest(q.attempts_max, q.attempts + 1) WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);

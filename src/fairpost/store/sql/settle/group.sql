@@ -2,9 +2,9 @@
 --
 -- A step is ordinary if every check of `settle` and `begin_send` passes, the outcome is `sent`, and the next e-mail may begin unchanged. The step is
 -- taken completely or not at all, with the same numbers as a single step. If a step is not ordinary (for example, because a recipient is suppressed,
--- the sender is held or the quota is used up) or one of its rows is locked, the step is omitted and nothing changes. Its worker then takes it as a
--- single step. A group therefore waits only for the pause's lock and for quotas, which are always locked in the same order. All accounts in the group
--- share its cost (a few statements and one write to disk).
+-- the sender is held or the quota is used up) or one of its rows is locked, it is omitted and nothing changes. Its worker then takes it as a
+-- single step. A group therefore waits only for the pause lock and the quota locks, which are always taken in the same order. All accounts in the
+-- group share the cost of the commit (a few statements and one write to disk).
 --
 -- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped if locked), their follow-ups (skipped if locked).
 --
@@ -21,7 +21,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off S
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text;
-    ready bigint[];        -- positions of the accounts whose lease is ours and is at the right step
+    ready bigint[];        -- positions of the accounts whose lease is valid and at the right step
     places bigint[];       -- positions of the accounts for which the step is taken
     settled bigint[];
     followed bigint[];     -- settled e-mails that have follow-ups
@@ -140,8 +140,8 @@ BEGIN
     END IF;
 END $$;
 
--- Makes the same checks as `admit_to_campaign` for a campaign's e-mail: whether the stream is open, and whether its prospect exists and is neither stopped
--- nor paused. Returns the day's quota (without a workspace if there is no quota), or null if the e-mail may not begin unchanged.
+-- Makes the same checks as `admit_to_campaign` for a campaign's e-mail: whether the stream is open, and whether the prospect exists and is neither
+-- stopped nor paused. Returns the quota for the day (without a workspace if there is no quota), or null if the e-mail may not begin unchanged.
 CREATE OR REPLACE FUNCTION fairpost.open_campaign(p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -165,7 +165,7 @@ BEGIN
     RETURN today;
 END $$;
 
--- Locks today's quotas of the workspaces that have campaigns with these e-mails, always in the same order. Returns the workspaces that have a quota.
+-- For the workspaces whose campaigns have these e-mails, locks today's quotas, always in the same order. Returns the workspaces that have a quota.
 CREATE OR REPLACE FUNCTION fairpost.lock_quotas(p_ids bigint[], p_now timestamptz) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE

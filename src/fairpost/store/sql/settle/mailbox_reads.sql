@@ -1,7 +1,7 @@
 -- Records which engine reads which mailbox, and the position up to which it has read. Each position is committed together with the findings up to it.
 
--- Returns the mailboxes that this engine reads from now on, at most `p_max`: its current mailboxes and free ones. A mailbox is free if its engine has
--- not been active for a minute. Releases mailboxes that should no longer be read. Needs the index accounts_read.
+-- Returns the mailboxes that this engine reads from now on, which are its current mailboxes and free ones, up to `p_max`. A mailbox is free if its
+-- engine has not been active for a minute. Releases mailboxes that should no longer be read. Needs the index accounts_read.
 CREATE OR REPLACE FUNCTION fairpost.take_mailboxes(p_owner text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (account_id bigint, epoch bigint, settings text, "position" jsonb, looked_at timestamptz, failures integer, due_at timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
@@ -37,7 +37,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Records that all mail up to this position has been read. Called when something changes, and periodically. Returns false as above.
+-- Records that all mail up to this position has been read. Called periodically and when something changes. Like advance_mailbox, returns false if
+-- another engine reads the mailbox.
 CREATE OR REPLACE FUNCTION fairpost.mailbox_looked(p_account bigint, p_epoch bigint, p_position jsonb, p_at timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- Actions that people take on individual e-mails.
 
--- Cancels an e-mail before it is begun, with a note from the caller. Returns the resulting state, which is `cancelled` or the state that prevented
--- the cancellation. Runs in the caller's transaction and locks only the e-mail itself.
+-- Cancels an e-mail before its sending starts, with a note from the caller. Returns the resulting state, which is `cancelled` or the state that
+-- prevented the cancellation. Runs in the caller's transaction and locks only the e-mail itself.
 CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -31,8 +31,8 @@ BEGIN
     RETURN 'cancelled';
 END $$;
 
--- Puts a failed or bounced e-mail back into the queue, for at least one more attempt. With `p_also_unbegun`, also does this for an e-mail that was
--- cancelled or suppressed before it began. Returns the new state.
+-- Puts a failed or bounced e-mail back into the queue, for at least one more attempt. With `p_also_unbegun`, does the same for an e-mail that was
+-- cancelled or suppressed before its sending started. Returns the new state.
 DROP FUNCTION IF EXISTS fairpost.retry(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry(p_id bigint, p_now timestamptz DEFAULT NULL, p_also_unbegun boolean DEFAULT false) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -100,7 +100,8 @@ BEGIN
     END IF;
 END $$;
 
--- Ends a claimed e-mail that can never be sent, before it is begun and without charging the account. Returns false if the lease no longer holds the e-mail.
+-- Ends a claimed e-mail that can never be sent, without a begin and without charging the account. Returns false if the lease no longer holds the
+-- e-mail.
 DROP FUNCTION IF EXISTS fairpost.fail_claimed(bigint, bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -54,8 +54,9 @@ BEGIN
     RETURN n;
 END $$;
 
--- Retries the next `p_max` of one workspace's failed e-mails after the id `p_after`. E-mails that failed for one of these reasons wait again, unless
--- their account is still suspended or gone. Continue after `last`; if it is null, there are no more. With `p_is_dry`, nothing is changed.
+-- Retries the next `p_max` of one workspace's failed e-mails after the id `p_after`. E-mails that failed for one of these reasons go back to the
+-- queue, unless their account is still suspended or is gone. Continue after `last`; if it is null, there are no more. With `p_is_dry`, nothing is
+-- changed.
 DROP FUNCTION IF EXISTS fairpost.retry_failed(text, text, text, bigint, integer, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry_failed(
     p_workspace text, p_reasons text[], p_route text, p_after bigint, p_max integer, p_is_dry boolean, p_now timestamptz DEFAULT NULL,

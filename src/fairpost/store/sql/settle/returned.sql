@@ -155,7 +155,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
 $$;
 
--- Changes an e-mail from sent to bounced if it has bounced for all its recipients. The next step of its sequence is never sent.
+-- Changes the state of an e-mail from sent to bounced if it has bounced for all its recipients. The next step of its sequence is never sent.
 CREATE OR REPLACE FUNCTION fairpost.bounce_late(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -168,7 +168,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO why FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered')
-    ORDER BY r.effect = 'bounced' DESC, r.reason, r.address LIMIT 1;   -- the result does not depend on the order of arrival
+    ORDER BY r.effect = 'bounced' DESC, r.reason, r.address LIMIT 1;   -- the result does not depend on the order in which reports arrive
     UPDATE fairpost.emails e SET state = 'bounced', reason = why.reason, reason_params = why.params WHERE e.id = email.id;
     IF email.campaign_id IS NOT NULL THEN
         FOR follower IN SELECT q.id FROM fairpost.queue q WHERE q.follows = email.id AND q.campaign_id IS NOT NULL LOOP
@@ -177,8 +177,8 @@ BEGIN
     END IF;
 END $$;
 
--- Has the same effect as a refusal during the SMTP conversation: an address that does not exist is suppressed, as is one whose mailbox was reported
--- full too often. An address that only seems dead is suppressed when a second e-mail is reported. Returned mail is counted separately, because these
+-- Has the same effect as a refusal during the SMTP conversation: an address is suppressed if it does not exist or if its mailbox was reported full
+-- too often. An address that only seems dead is suppressed when a second e-mail is reported. Returned mail is counted separately, because these
 -- servers first accepted the mail, which resets the count of soft bounces.
 CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -199,7 +199,7 @@ BEGIN
 END $$;
 
 -- Called when the person has replied. No more e-mails of this campaign are sent to this person or, if a company's domain is given, to any address at
--- this domain. This reads the campaign's waiting e-mails. An e-mail that is being sent is not stopped.
+-- this domain. This reads the campaign's waiting e-mails. A send in progress is not stopped.
 CREATE OR REPLACE FUNCTION fairpost.stop_answered(email fairpost.emails, p_company text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -219,7 +219,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds to the day's bounces of the account and the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds the
+-- Adds to today's bounces of the account and of the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds the
 -- lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$

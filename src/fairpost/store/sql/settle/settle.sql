@@ -2,21 +2,21 @@
 -- last acknowledged step. A repeated or late step changes nothing.
 --
 -- `p_outcome` is `sent`, `retry` (at `due_at`), `failed`, `bounced`, `in_doubt`, or one of these two:
---   untouched      the transport never received the e-mail; it waits again, and the charge is refunded
---   deferred       the server asked the account to wait; the e-mail waits again, until `due_at` if given, and no attempt is used up
+--   untouched      the transport never received the e-mail; it goes back to the queue, and the charge is refunded
+--   deferred       the server asked the account to wait; the e-mail goes back to the queue (until `due_at` if given), and no attempt is used up
 --
 -- `p_detail` can contain code, reply, response_ms, message_id, thread_id, params, and:
 --   recipients     the reply for each recipient
 --   reason         a code for why the e-mail was not sent
 --   bounced        addresses that no longer exist, which are suppressed from now on
---   soft_bounced   recipients that get no more attempts because their mailbox did not accept the e-mail; suppressed after several soft bounces
+--   soft_bounced   recipients that are not tried again because their mailbox did not accept the e-mail; suppressed after several soft bounces
 --   remaining      on `retry`, the recipients that have not received the e-mail yet
 --
 -- Returns one of these results:
 --   settled        the outcome was recorded
 --   stale          another worker holds the account now, so nothing changed
 --   late           this step or a later one was already taken
---   evidence       late proof that an e-mail in doubt was sent
+--   evidence       this is late proof that an e-mail in doubt was sent
 --   gone           the e-mail no longer exists
 DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
@@ -116,7 +116,7 @@ BEGIN
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
-    ELSIF p_outcome IN ('sent', 'retry') THEN   -- a separate condition, so its query runs only here; usually, a single lookup finds nothing
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- separate, so that its query runs only here; this is usually a lookup that finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
             PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;
@@ -130,8 +130,8 @@ LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
--- Writes one permanent log entry, numbered by the e-mail's attempts. Deferrals are only looked up in the log after an earlier error, because every send
--- calls this function. A second entry for the same attempt (late proof) replaces the entry about the doubt.
+-- Writes one permanent log entry, numbered by the e-mail's attempts. Because every send calls this function, deferrals are only looked up in the log
+-- after an earlier error. A second entry for the same attempt (late proof) replaces the entry about the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -143,8 +143,8 @@ BEGIN
         response_ms = excluded.response_ms, recipients = excluded.recipients;
 END $$;
 
--- Puts claimed e-mails that will not be begun now back into the queue. Leaves out e-mails that are being cancelled, because waiting for a cancellation
--- could deadlock, and e-mails of other leases. Returns the e-mails that were put back.
+-- Puts claimed e-mails that will not be sent now back into the queue. Leaves out e-mails held by other leases, and e-mails that are being cancelled,
+-- because waiting for a cancellation could deadlock. Returns the e-mails that were put back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -1,6 +1,6 @@
 -- The suppression list, and how addresses get onto it. Addresses on the list receive no more mail, from one workspace or ('*') from any.
 
--- Returns the hash that is kept in place of an erased address. The hash does not reveal the address, but any given address can be compared with it.
+-- Returns the hash that is kept in place of an erased address. The hash does not reveal the address, but a given address can be checked against it.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
@@ -59,7 +59,7 @@ BEGIN
     VALUES (p_workspace, fairpost.normalize_address(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
-        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- for bounces, this happens when their e-mails are claimed
+        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- for bounces, this happens when the e-mails are claimed
             PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.recipient_suppressed', jsonb_build_object('kind', p_kind, 'note', p_reason), p_now)
             FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.normalize_address(p_address);
         END IF;
@@ -88,10 +88,10 @@ BEGIN
     RETURN FOUND OR was_hashed;
 END $$;
 
--- Applies the results of an attempt to the recipients' addresses. Addresses in `bounced` no longer exist and are suppressed. Addresses in `soft_bounced`
--- did not accept the e-mail, and will not be tried again. These failures are counted, and the address is suppressed after too many consecutive
--- failures within the window. For recipients that received the e-mail, the counts are reset. The counts are written first, then the list, each in
--- alphabetical order, so that two concurrent settlements for the same people may wait for each other but never deadlock.
+-- Applies the results of an attempt to the recipients' addresses. Addresses in `bounced` no longer exist and are suppressed. Addresses in
+-- `soft_bounced` did not accept the e-mail and will not be tried again. These failures are counted, and an address is suppressed after too many
+-- consecutive failures within the window. For recipients that received the e-mail, the counts are reset. The counts are written first, then the list,
+-- each in alphabetical order, so that two concurrent settlements for the same people may wait for each other but never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -147,7 +147,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
 $$;
 
--- Renormalizes addresses that were normalized under earlier rules. There are few such rows, because all rules treat ASCII in the same way.
+-- Renormalizes addresses that were normalized under earlier rules. Few rows are affected, because all rules treat ASCII in the same way.
 DO $$
 DECLARE
     s fairpost.suppressions;
