@@ -1,5 +1,5 @@
-"""Optional parts, and the commands that install them. This module contains only the names of packages and imports none
-of them.
+"""Optional parts, and the commands that install them. This module contains only package names and imports none of the
+packages.
 """
 
 from collections.abc import Mapping

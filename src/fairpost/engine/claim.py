@@ -1,9 +1,9 @@
 """E-mails that the account has claimed but not started to send.
 
 They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
-longer hold. An e-mail that does not begin soon is returned to the queue, so other accounts in the pool can send it. An
-e-mail is forgotten only after the database has confirmed that it is back in the queue. When there is nothing else to
-do, the database is asked about e-mails that have not been confirmed yet.
+longer hold. An e-mail whose sending does not start soon is returned to the queue, so other accounts in the pool can
+send it. An e-mail is forgotten only after the database has confirmed that it is back in the queue. When there is
+nothing else to do, the database is asked about e-mails that have not been confirmed yet.
 """
 
 import asyncio
@@ -200,7 +200,7 @@ class Batch:
             await self.give_back(*self._emails)
 
     async def give_back_with(self, email: Outgoing, is_like_it: Callable[[Outgoing], bool]) -> None:
-        """Return to the queue this e-mail, which is no longer in the batch, and all e-mails that are like it."""
+        """Return to the queue this e-mail, which is no longer in the batch, and all e-mails like it in the batch."""
         await self.give_back(email, *filter(is_like_it, self._emails))
 
     def drop(self) -> None:

@@ -1,4 +1,4 @@
-"""Claim e-mails once for all accounts of a process that need some now or soon.
+"""Claim e-mails once for all accounts in a process that need some now or soon.
 
 Each pool has one claim in progress at a time, and requests that arrive in the meantime share the next claim. Working
 accounts that have few e-mails left get more from the same claim, so that they need not stop sending. An account that

@@ -51,7 +51,7 @@ class Doubts:
             await self.resolve()
 
     async def resolve(self) -> None:
-        """Ask the provider if it can be asked; otherwise apply the policies of the e-mails."""
+        """Ask the provider if it can be asked; otherwise apply each e-mail's policy."""
         self.ask_at = None
         if self._transport is not None:
             is_done = await ask_about_doubts(self._store, self._transport, self._account, self._permission)
@@ -65,7 +65,7 @@ class Doubts:
 
 
 async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
-    """Apply the policies of e-mails in doubt, unless the provider can be asked or the mailbox has yet to be searched.
+    """Apply the policy of each e-mail in doubt, unless the provider can be asked or the mailbox has yet to be searched.
 
     With `resend`, the e-mail waits as after any failed attempt. With `hold`, or if no attempts are left, a manual
     decision is needed.

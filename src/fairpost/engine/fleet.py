@@ -26,7 +26,7 @@ from fairpost.system.pause import Pause
 SUSPECT_EMAILS = 10  # e-mails that an account whose shared process died sends alone before it may share one again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
-# Exit codes that are not the fault of any account: a normal end, an end on request, or the loss of the orchestrator.
+# Exit codes that no account is to blame for: a normal exit, an exit on request, or the loss of the orchestrator.
 BLAMELESS_CODES = (0, AT_ONCE, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
@@ -41,13 +41,13 @@ class WorkerHandle:
     place: Place = ALONE
     moved: dict[AccountId, tuple[int, float]] = field(
         default_factory=dict
-    )  # number of e-mails handled, and since when this number has not changed
+    )  # number of e-mails handled, and when this number last changed
     is_finishing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """The dead worker of an account, with the epoch of its lease if it had one.
+    """An account's dead worker, with the epoch of its lease if it had one.
 
     `is_fault` means that the account may be the cause.
     """
@@ -92,7 +92,7 @@ class Fleet:
         self._is_finishing = False
         self.ours: dict[AccountId, bool] = {}  # whether the account is idle
         self.dead: list[Dead] = []  # not yet reported to the database
-        self.names: Mapping[AccountId, str] = {}  # names of accounts, for the log
+        self.names: Mapping[AccountId, str] = {}  # account names, for the log
 
     @property
     def pids(self) -> list[int]:
@@ -262,7 +262,7 @@ class Fleet:
         self._on_news()
 
     def _on_end(self, pid: int) -> None:
-        """Handle the end of a process and the accounts that it had not released."""
+        """Handle a process that has ended, and the accounts that it had not released."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
             is_alone = len(worker.accounts) == 1  # if it had several accounts, it is unknown which caused the death

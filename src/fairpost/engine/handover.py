@@ -20,7 +20,7 @@ release and an acquire. So a reader sees a prefix of the writer's stores. Copyin
 store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the record and
 its mark.
 
-There are two records per account: while one e-mail is being settled, the next one is begun in the same commit.
+Each account has two records, because one commit can settle an e-mail and begin the next one.
 """
 
 import fcntl
@@ -61,7 +61,7 @@ PAIR_BYTES = 2 * RECORD_BYTES
 FILE_BYTES_MAX = HEADER.size + ACCOUNTS_MAX * PAIR_BYTES
 
 BLANK = 0
-UNWRITTEN = ord("u")  # the dot of this attempt was not written
+UNWRITTEN = ord("u")  # the final dot was not written in this attempt
 WRITTEN = ord("w")  # the dot is being written, or was
 NO_CHECKSUM = bytes(CHECKSUM.size)
 
@@ -230,7 +230,7 @@ NOWHERE = Handover()
 
 
 def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
-    """Return the folders for the notes of the workers of this home and region. They use the first suitable folder.
+    """Return the folders for notes by workers in this home and region. Workers use the first suitable folder.
 
     Files in the home survive a container restart. Shared memory is for homes that are on a network or not writable.
     """
@@ -256,7 +256,7 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
                     left = read(content)
                     if left is not None and left.boot == boot:
                         if left.database != database:
-                            continue  # the processes of that database will read this file
+                            continue  # processes that use that database will read this file
                         for each in left.unwritten:
                             cut += await put_back(store, each)
                     with suppress(OSError):
@@ -284,7 +284,7 @@ def _names(place: int | None) -> list[str]:
 
 @contextmanager
 def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
-    """Yield the content of a dead worker's file, locked inside this context.
+    """Yield the content of a dead worker's file, which stays locked within this context.
 
     Yields None if its worker is alive, or if the file belongs to another user.
     """
@@ -323,7 +323,7 @@ def header(*, boot: bytes, database: UUID, accounts: int) -> bytes:
 
 
 def read(content: bytes) -> Left | None:
-    """Parse the content of a file. Return None if it is not a complete file of notes."""
+    """Parse the content of a file. Return None if the file is not a complete notes file."""
     if len(content) < HEADER.size:
         return None
     magic, boot, database, accounts = HEADER.unpack_from(content)

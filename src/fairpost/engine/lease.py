@@ -58,7 +58,7 @@ class HeldLease:
         return self.now_held.step + 1
 
     def acknowledge(self, begun: EmailId | None = None) -> None:
-        """Record that the database has taken the next step and, if given, begun this e-mail."""
+        """Record that the database has taken the next step and, if an e-mail is given, begun it."""
         held = self.now_held
         self.now_held = changed(held, step=held.step + 1)
         self._steps.acknowledge(held.step + 1, begun)

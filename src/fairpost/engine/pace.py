@@ -80,8 +80,8 @@ class Pace:
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
         """Return why the account must wait.
 
-        Reaching the daily limit ends the work, so that the account's status shows it. If the limit ends soon (the
-        oldest send is about to leave the sliding day), the account merely rests.
+        When the daily limit is reached, the work ends, so that the account's status shows the limit. If the limit ends
+        soon (the oldest send is about to leave the sliding day), the account merely rests.
         """
         if why.reason not in (Barrier.DAILY, Barrier.WARM_UP) or why.moment is None:
             return why

@@ -2,7 +2,7 @@
 
 Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
 …}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. After the first SIGTERM or
-SIGINT, it finishes the e-mails in progress. The second ends the process immediately, as does the end of the
+SIGINT, it finishes the e-mails in progress. The second ends the process immediately, as does the loss of the
 orchestrator.
 """
 
@@ -32,7 +32,7 @@ from fairpost.transports.port import ClosableTransport
 BEAT_S = 5.0
 LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two and wakes this process
 END_S_MAX = 5.0  # time limit for informing the database when the process ends at once
-CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
+CONNECTIONS_MAX = 8  # database connections, regardless of the number of accounts
 AT_ONCE = 70  # exit code of a process that ended at once: e-mails that were being sent are in doubt
 
 
@@ -200,7 +200,7 @@ class WorkerProcess:
 
 
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
-    """Run a worker process. It starts without a connection, so that it waits if the database is in trouble."""
+    """Run a worker process. It starts without a database connection, so it can wait if the database is in trouble."""
     connections = min(CONNECTIONS_MAX, options.room + 1)
     async with Store.unopened(options.url, connections_max=connections, behind_pooler=options.poll_only) as store:
         await WorkerProcess(store, options, make_transport).run(sock, lifeline)

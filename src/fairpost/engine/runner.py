@@ -340,7 +340,7 @@ class Runner:
     # ── settle ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _settle(self, outcome: Outcome) -> SettleVerdict:
-        """Settle the outcome, and begin the next e-mail in the same commit if it may begin at once."""
+        """Settle the outcome and, if the next e-mail may start at once, begin it in the same commit."""
         asked_at_s = clock.monotonic()
         admitted = self._admit_follower(outcome.weighed)
         if admitted is None:

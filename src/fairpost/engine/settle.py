@@ -3,8 +3,8 @@ database.
 
 Tracks at most three things: an e-mail whose begin was requested, one whose begin is confirmed but that has not been
 handed over, and an outcome that the database has not acknowledged. Each is kept until the database has acknowledged it.
-The handover note is written before the begin is requested. The outcome of one e-mail and the begin of the next are one
-request, so `TakeStep` can put the steps of many accounts into one commit.
+The handover note is written before the begin is requested. The outcome of one e-mail and the begin of the next are sent
+as one request, so `TakeStep` can put the steps of many accounts into one commit.
 """
 
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ Draft = Evidence | Report | None
 
 @quick(frozen=True, slots=True)
 class Intent:
-    """An e-mail whose begin is confirmed but that is not yet handed to the transport."""
+    """An e-mail whose begin is confirmed but that has not been handed to the transport yet."""
 
     email: Outgoing
     attempt: int
@@ -48,7 +48,7 @@ class Intent:
 
 @quick(frozen=True, slots=True)
 class Outcome:
-    """An outcome that is known but not yet acknowledged by the database."""
+    """An outcome that the database has not acknowledged yet."""
 
     email: Outgoing
     weighed: Weighed

@@ -1,5 +1,5 @@
-"""Commits that the engines on this machine know of: the last steps of each account, and the e-mails that were begun in
-these steps.
+"""Commits that the engines on this machine know of: the most recent steps of each account, and the e-mails started in
+those steps.
 
 Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
 acknowledged it. A server whose last number is lower has lost commits. It is either a standby that was lagging behind or
@@ -36,14 +36,16 @@ FREE = bytes(BLOCK_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The recorded steps of an account. `step` is the last step; `ring` has the records of the last few steps."""
+    """The recorded steps of an account. `step` is the last step; `ring` holds the records of the most recent steps."""
 
     account_id: AccountId
     step: int
     ring: bytes
 
     def since(self, step: int) -> list[EmailId]:
-        """Return the recorded e-mails begun after this step, which an older copy of the database does not have."""
+        """Return the recorded e-mails started after this step. A copy of the database that ends at this step does
+        not know that they were started.
+        """
         begun = sorted((at, email_id) for at, email_id in _records(self.ring) if at > step and email_id)
         return [EmailId(email_id) for _, email_id in begun]
 
@@ -121,7 +123,7 @@ class Steps:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def follow(self, life: UUID | None) -> bool:
-        """Switch to the file of this life of the database if it is a new one. Other workers may still write to the old
+        """Switch to the file for this life of the database if the life is new. Other workers may still write to the old
         file.
         """
         if life == self.life or not self._folders:
@@ -138,7 +140,7 @@ class Steps:
     def _place(self, account_id: AccountId) -> int:
         """Return the position of the account's block, creating it if necessary.
 
-        The disk space for the block is allocated now, so that a later step cannot run out of it.
+        The disk space for the block is allocated now, so that a later step cannot run out of space.
         """
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
@@ -156,7 +158,7 @@ class Steps:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _owners(self) -> list[AccountId | None]:
-        """Return the account of each block, or None for a free block."""
+        """Return the account that each block belongs to, or None for a free block."""
         blocks = os.fstat(self._fd).st_size // BLOCK_BYTES
         return [_account_of(os.pread(self._fd, ACCOUNT.size, at * BLOCK_BYTES)) for at in range(blocks)]
 

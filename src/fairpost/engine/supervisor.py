@@ -4,9 +4,9 @@ It is single-threaded, with everything imported and nothing opened: no loop, thr
 so a child starts in milliseconds and shares the parent's memory. It holds the lifeline, a pipe whose other end every
 child watches. When this process is gone, for any reason, all children notice it.
 
-The orchestrator asks for workers. The supervisor forks them, passes the socket of each to the orchestrator, and reports
-which workers ended and how. It also starts the process that reads mailboxes, when asked to. At most one such process is
-running.
+The orchestrator asks for workers. The supervisor forks them, passes each worker's socket to the orchestrator, and
+reports which workers ended and how. It also starts the process that reads mailboxes, when asked to. At most one such
+process is running.
 """
 
 import gc
@@ -51,7 +51,7 @@ class Supervisor:
         self._reader = reader
         self._log = log
         self._ends_with = ends_with
-        self._children: dict[int, str] = {}  # the role of each pid
+        self._children: dict[int, str] = {}  # the role of each process, by PID
         self._to_orchestrator: socket.socket | None = None
         self._lines = Lines()
         self._pause = Pause()
@@ -151,7 +151,7 @@ class Supervisor:
                 self._start_reader(message)
 
     def _lose_orchestrator(self) -> None:
-        """Handle the end of the orchestrator.
+        """Handle the loss of the orchestrator.
 
         Its workers notice that their sockets have closed and end immediately. A new orchestrator starts without
         workers.

@@ -334,9 +334,7 @@ class Connection:
 
 @lru_cache(maxsize=100)
 def _context(ca_file: str | None, *, checked: bool) -> ssl.SSLContext:
-    """Returns a TLS context that all connections share, because each context holds the certificates of all authorities
-    (about 1 MB).
-    """
+    """Returns a TLS context that all connections share, because each context holds all CA certificates (about 1 MB)."""
     return tls_context(Server(host="", port=0, ca_file=ca_file), checked=checked)
 
 
@@ -346,7 +344,7 @@ def _number_after(name: str, code: str) -> int | None:
 
 
 def _pairs(values: tuple[Value, ...]) -> dict[str, Value]:
-    """Returns the fields of a FETCH response, keyed by name in upper case."""
+    """Returns the fields of a FETCH response, keyed by uppercase name."""
     given = values[0] if values and isinstance(values[0], tuple) else ()
     names = [name.decode("ascii", "replace").upper() if isinstance(name, bytes) else "" for name in given[::2]]
     return dict(zip(names, given[1::2], strict=False))

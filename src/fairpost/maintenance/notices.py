@@ -1,4 +1,4 @@
-"""Write Fairpost's e-mails to operators and to the managers of workspaces. They are queued like all other e-mails."""
+"""Write Fairpost's e-mails to operators and workspace managers. They are queued like all other e-mails."""
 
 import shlex
 from collections.abc import Sequence

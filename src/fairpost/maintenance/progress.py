@@ -1,4 +1,4 @@
-"""Update the progress of campaigns: count their sent e-mails from time to time, and revise their forecasts.
+"""Update campaign progress: count each campaign's sent e-mails from time to time, and revise its forecast.
 
 Runs in every engine's orchestrator process. This task is separate from the campaign watch because it is slow: counting
 a million e-mails takes a second, and forecasting them takes a few seconds. Only one engine counts at a time. If that

@@ -1,4 +1,4 @@
-"""Maintain the partitions of the history: create partitions for the coming months, and drop expired ones.
+"""Maintain the history partitions: create partitions for the coming months and drop expired ones.
 
 Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables stay in use for too
 long, the attempt is abandoned and soon repeated.

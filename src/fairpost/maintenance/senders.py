@@ -1,6 +1,6 @@
 """Maintain senders: score active senders, end expired throttles, and queue senders' mail under their assigned domains.
-Also notify operators and measure the health of the queue. Runs in every engine's orchestrator process. At worst,
-several engines do the same work, because decisions based on outdated data are not written.
+Also notify operators and measure queue health. Runs in every engine's orchestrator process. At worst, several engines
+do the same work, because decisions based on outdated data are not written.
 """
 
 from collections.abc import Collection, Mapping
@@ -91,7 +91,7 @@ class SenderWatch:
         settled.
 
         A mark gets its number when it is written, but becomes visible only when its transaction commits. The result is
-        therefore a few seconds behind and, once a minute, 0, so that no mark is missed. Settled marks are skipped by
+        therefore a few seconds behind. Once a minute, it is 0, so that no mark is missed. Settled marks are skipped by
         number, because deleted rows slow down reading as long as any older transaction stays open.
         """
         if now >= self._swept_at + SWEEP_EVERY:
@@ -124,7 +124,9 @@ class SenderWatch:
             failpoint("after_hour")
 
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
-        """Check these senders. `ids` maps each to the time of the event that caused the check, or None if unknown."""
+        """Check these senders. `ids` maps each sender to the time of the event that caused the check, or to None if
+        unknown.
+        """
         while ids:
             changed: dict[SenderId, datetime | None] = {}  # changed by another process, so checked again
             for active in await senders.with_activity(self._store, list(ids)):
@@ -169,7 +171,7 @@ def _in_words(fairness: Fairness) -> str:
     tiers = "lanes" if fairness.has_lanes else "weights"
     if fairness.share == 0:
         return "off; e-mails are sent in order of arrival"
-    share = "on" if fairness.share == 100 else f"for {fairness.share} % of the workspaces"
+    share = "on" if fairness.share == 100 else f"for {fairness.share}% of the workspaces"
     return f"{share}; tiers are {tiers}"
 
 

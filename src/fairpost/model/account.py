@@ -27,7 +27,7 @@ class AccountStatus(StrEnum):
 
 
 class DailyMode(StrEnum):
-    """How the days of a daily limit are counted."""
+    """How a daily limit defines a day."""
 
     CALENDAR = "calendar"  # from midnight to midnight in UTC
     ANCHORED = "anchored"  # 24 hours from the first send
@@ -45,7 +45,7 @@ class WarmUp:
     days: int = limit(
         0,
         le=10_000,
-        label="Warm-up: or number of days of even growth",
+        label="Warm-up: or number of days for even growth",
         help="Alternatively, grow evenly over this many days.",
     )
 
@@ -127,7 +127,7 @@ class Limits:
         unit="units",
         ge=1,
         label="Provider’s API quota units per minute",
-        help="Maximum number of units of the provider's API quota per minute.",
+        help="Maximum number of the provider's API quota units to use per minute.",
         share=Share.PART,
     )
     units_per_send: int = limit(
@@ -288,8 +288,8 @@ class MailboxState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
     """An account and the engine that drives it: the lease's owner and when the lease ends. `seen_at` is a time on the
-    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is the number of its
-    workers that died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the wire was
+    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is how many of its
+    workers have died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the wire was
     started. `mailbox` is the state of the account's mailbox, if queried.
     """
 

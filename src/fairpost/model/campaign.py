@@ -86,5 +86,5 @@ class Campaign:
     created_at: datetime
     starts_at: datetime | None
     launched_at: datetime | None
-    planned_at: datetime | None  # when the planning of all prospects on its lists was complete
+    planned_at: datetime | None  # when all prospects on its lists had been planned
     finished_at: datetime | None

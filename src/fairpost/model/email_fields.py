@@ -11,7 +11,7 @@ from dataclasses import dataclass
 ADDRESS, ADDRESSES, MOMENT = "an address", "an address or a list of them", "time with a time zone"
 BODY_BYTES_MAX = 10_485_760
 RECIPIENTS_MAX = 50
-# for the parts of a field
+# limits for the parts of a field
 ADDRESS_BYTES_MAX = 254
 DISPLAY_NAME_CHARS_MAX = 256
 MAILBOX_CHARS_MAX = 1_000  # for an address with its display name in one HTTP string: quotes and escapes take up space

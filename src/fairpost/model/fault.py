@@ -31,7 +31,7 @@ Fault = Bounces | Refusals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A sender with bounces or refusals that is not blocked.
+    """A sender that has bounces or refusals but is not blocked.
 
     `sent` and `bounced` count e-mails on the account's current day. `refused` counts refusals since one of the sender's
     own e-mails was last accepted. `streak` counts refusals since any sender's e-mail was last accepted. `is_unbroken`
@@ -88,7 +88,7 @@ def fault_code(fault: Fault) -> str:
 
 
 def write_fault(fault: Fault) -> dict[str, Any]:
-    """Return the parameters of a fault as JSON values."""
+    """Return a fault's parameters as JSON values."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(fault).items()}
 
 

@@ -58,7 +58,7 @@ class Limit:
     help: str
     short: str = ""  # the text in a list of limits ("{} a day"); if empty, the limit is not listed
     option: str = ""  # the option, if it differs from the name
-    choices: Mapping[str, str] = field(default_factory=dict)  # the meaning of each value of an enumeration
+    choices: Mapping[str, str] = field(default_factory=dict)  # what each value of an enumeration means
     parts: tuple["Limit", ...] = ()  # for a plan
     share: Share = Share.WHOLE
     is_asked_first: bool = False  # shown first on the page for adding an account
@@ -141,7 +141,7 @@ def limit(default: T, **about: Any) -> T:
 
 
 def described(limits: Any) -> tuple[Limit, ...]:
-    """Return the limits of this dataclass."""
+    """Return the limits that this dataclass defines."""
     hints = get_type_hints(limits)
     return tuple(_whole(each.metadata["limit"], each.name, each.default, hints[each.name]) for each in fields(limits))
 

@@ -21,7 +21,7 @@ class ProspectLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadProspectLine:
-    """A line that cannot be imported. `text` is the beginning of the line, safe to display."""
+    """A line that cannot be imported. `text` is the beginning of the line, in a form that is safe to display."""
 
     line: int
     text: str

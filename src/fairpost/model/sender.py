@@ -1,4 +1,4 @@
-"""A sender: a workspace or one of its users, with its attributes, tier and throttle."""
+"""A sender: a workspace or one of its users, with attributes, a tier and possibly a throttle."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -24,8 +24,8 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsubscribeLinks:
-    """The links of one database. `base` is the public URL of `fairpost api`; `database_key` is the key of its public
-    IDs.
+    """The links of one database. `base` is the public URL of `fairpost api`; `database_key` is the key used for its
+    public IDs.
     """
 
     base: str

@@ -1,4 +1,6 @@
-"""Webhooks: endpoints that events are posted to, as defined by the Standard Webhooks specification, and the log of requests."""
+"""Webhooks: endpoints that events are posted to, as defined by the Standard Webhooks specification, and the request
+log.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

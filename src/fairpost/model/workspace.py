@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-SERVICE_WORKSPACE = "fairpost"  # the workspace of the service's own e-mails
+SERVICE_WORKSPACE = "fairpost"  # the workspace for the service's own e-mails
 
 
 class Scope(StrEnum):

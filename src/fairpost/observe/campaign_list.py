@@ -1,4 +1,4 @@
-"""Watches the progress of the newest campaigns, and what they are waiting for.
+"""Watches the progress of the newest campaigns and what they are waiting for.
 
 The cost depends on the number of campaigns, not on the number of e-mails.
 """
@@ -90,9 +90,9 @@ class CampaignsWatch:
             self._waiting[id_] = _Asked(now, why)
 
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
-        """Returns the counts of the last snapshot.
+        """Returns the counts from each campaign's last snapshot.
 
-        Instead, small running campaigns are counted now, as many of them as a few milliseconds allow.
+        Small running campaigns are counted now instead, as many of them as a few milliseconds allow.
         """
         rows = await self._store.fetch(
             """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at

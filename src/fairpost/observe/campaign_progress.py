@@ -46,7 +46,9 @@ class ProgressView:
 
     @property
     def expected(self) -> int | None:
-        """The number of e-mails that the forecast at launch expected to be sent by the time of the count."""
+        """The number of e-mails that, according to the forecast at launch, should have been sent by the time of the
+        count.
+        """
         if not isinstance(self.foretold, KeptForecast) or self.snapshot is None:
             return None
         return forecast_by(self.foretold, self.snapshot.at)
@@ -119,7 +121,7 @@ async def waiting_of(
 
 
 async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
-    """Returns the share of each account. E-mails of removed accounts are combined with those that have no account."""
+    """Returns each account's share. E-mails of removed accounts are combined with those that have no account."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in snapshot.by_account if a is not None]
     )

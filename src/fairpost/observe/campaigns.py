@@ -1,4 +1,4 @@
-"""Reads the progress of campaigns, and what they are waiting for."""
+"""Reads the progress of campaigns and what they are waiting for."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace

@@ -41,8 +41,8 @@ def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """Returns the metrics of all regions, with the label `region`. In `figures`, None stands for a region that does not
-    respond.
+    """Returns the metrics for all regions, with the label `region`. In `figures`, None stands for a region that does
+    not respond.
     """
     return _written(_RegionsCollector(figures, by_account=by_account))
 
@@ -191,7 +191,7 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _gauge(
         "fairpost_served_emails",
-        "Outcomes of e-mails in the window.",
+        "E-mail outcomes in the window.",
         ("outcome", "queue"),
         {
             (outcome, queue): getattr(served, outcome)

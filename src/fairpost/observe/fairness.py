@@ -163,8 +163,8 @@ class ThrottledSender:
 class Throttling:
     """Throttled and held senders.
 
-    `stopped` senders are throttled so that none of their e-mails are sent now. `observed` senders would be throttled if
-    throttling were on. `held` senders are held manually.
+    `stopped` senders are throttled to the point that none of their e-mails are being sent. `observed` senders would be
+    throttled if throttling were on. `held` senders are held manually.
     """
 
     throttled: int

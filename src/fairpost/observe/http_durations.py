@@ -1,4 +1,4 @@
-"""Durations of HTTP requests for Prometheus, counted in each process and summed in the database.
+"""HTTP request durations for Prometheus, counted in each process and summed in the database.
 
 Each label has a limited number of values, because routes are templates and unknown paths become `other`.
 """

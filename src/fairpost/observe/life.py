@@ -229,7 +229,7 @@ def _begun(n: int, at: datetime, account: str | None) -> Moment:
 _OUTCOMES = {
     "sent": "accepted by the server",
     "retry": "deferred, to be retried",
-    "deferred": "not accepted because of the account, which is paused; no attempt is used up",
+    "deferred": "not accepted because of a problem with the account, which was paused; no attempt was used up",
     "failed": "refused",
     "bounced": "permanently rejected because of the recipient",
     "in_doubt": "unknown whether the server accepted it",
@@ -316,7 +316,7 @@ _STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
-    """Yields the reason why the accounts of the e-mail's route cannot send it.
+    """Yields the reason why the accounts on the e-mail's route cannot send it.
 
     The wording is the same as everywhere else.
     """

@@ -175,7 +175,7 @@ class NowWatch:
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
-        """Of the e-mails still waiting for an engine, returns how long the oldest has been due."""
+        """Returns how long the oldest e-mail that is still waiting for an engine has been due."""
         due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 

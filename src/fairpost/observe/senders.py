@@ -51,7 +51,7 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
 
 
 async def waiting_behind(store: Store, id_: SenderId) -> int:
-    """Returns the number of the sender's waiting e-mails, scheduled or ready.
+    """Returns how many of the sender's e-mails are waiting, either scheduled or ready.
 
     The number comes from the tree and the arrivals, so the queue is never counted.
     """

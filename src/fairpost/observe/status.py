@@ -96,9 +96,7 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds the sends in progress, the individual sends needed for limits with a sliding window, and the state of
-    mailboxes.
-    """
+    """Adds the sends in progress, the individual sends needed for sliding-window limits, and the mailbox states."""
     ids = [each.account.id for each in runtimes]
     rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", ids)
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}

@@ -53,7 +53,7 @@ class Day:
 
 
 def last_day(activity: Activity, *, now: datetime) -> Day:
-    """Return the counters of the last 24 hours, ignoring anything older and anything in the future.
+    """Return the counters for the last 24 hours, ignoring anything older and anything in the future.
 
     Only whole hours are dropped, so an e-mail counts for 23 to 24 hours.
     """
@@ -75,7 +75,7 @@ class Score:
 
 
 class Scorer(Protocol):
-    """Computes a score from the counters and must return at once. You can replace it with a scorer of your own."""
+    """Computes a score from the counters. It must return at once. You can replace it with a scorer of your own."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score: ...
 
@@ -153,7 +153,7 @@ class Decision:
 
 
 def decide(throttle: Throttle | None, score: Score, policy: AbusePolicy, *, now: datetime) -> Decision:
-    """Return the consequence of a score for a sender that may already have a throttle."""
+    """Return the consequence of a score for a sender that may already be throttled."""
     if policy.mode is AbuseMode.OFF:
         return Decision()
     after = _throttle(throttle, score, policy, now)

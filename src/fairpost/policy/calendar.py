@@ -1,4 +1,4 @@
-"""A schedule, computed for the coming weeks: the open times and the quota of each local day."""
+"""A schedule, computed for the coming weeks: the open times and the quota for each local day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

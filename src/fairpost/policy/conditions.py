@@ -4,10 +4,10 @@ The status, pages, campaigns, doctor, API and metrics all use these conditions. 
 route takes on the condition of its deciding account. The order matters.
 
 Conditions that only manual action can end come first: suspended, without a server, paused manually. Faults come second:
-the last attempts failed, whether or not a limit applies as well. A fault takes precedence over a pause that ends later.
-Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with sending
-itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail is stuck on the wire. Normal
-activity comes last: the account is sending (now or until recently), or it has nothing to do.
+the most recent attempts failed, whether or not a limit applies as well. A fault takes precedence over a pause that ends
+later. Conditions that end automatically come third: limits, or a pause that the provider asked for. Problems with
+sending itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail is stuck on the wire.
+Normal activity comes last: the account is sending (now or until recently), or it has nothing to do.
 
 A waiting e-mail has exactly one cause. If the e-mail is held and its route is broken, the route is reported, because
 the e-mail could not be sent even after its release.
@@ -100,7 +100,7 @@ def why_stopped(runtime: AccountRuntime, now: datetime) -> Reason | None:
 
 
 def of_route(route: Route, facts: Facts) -> Condition:
-    """Return the condition of a route with mail that is due, which is the deciding account's condition."""
+    """Return the condition of a route that has mail due: the condition of its deciding account."""
     serving = facts.serving(route)
     if not serving:
         code = "pool.empty" if route.pinned_to is None else "account.unknown"
@@ -145,7 +145,7 @@ def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | No
 
 
 def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Condition | None:
-    """Return the fault of an account whose last attempts failed, including while it is trying again.
+    """Return the fault of an account whose most recent attempts failed, including while it is trying again.
 
     `is_tried` means that another attempt will follow and has been announced.
     """

@@ -1,4 +1,4 @@
-"""The consequences of an outcome for the account, in order. The e-mail has already been settled."""
+"""An outcome's consequences for the account, in order. The e-mail has already been settled."""
 
 from dataclasses import dataclass
 from typing import assert_never

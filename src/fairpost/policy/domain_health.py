@@ -84,7 +84,7 @@ class SendingHost:
 
     @property
     def is_private(self) -> bool:
-        """Whether all its addresses are private. If they are, receivers see another address, which is not known
+        """Whether all its addresses are private. If they are, receivers see a different address, which is not known
         here.
         """
         return bool(self.addresses) and not any(is_public(address) for address in self.addresses)

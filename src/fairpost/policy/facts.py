@@ -50,8 +50,8 @@ class Hold:
     """A hold on part of the queue.
 
     If `until` is None, it lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
-    `throttled`, or `closed` (the window of a campaign). `campaign` is the campaign whose stream is held. `routes` are
-    the routes of the held e-mails.
+    `throttled`, or `closed` (outside the campaign's window). `campaign` is the campaign whose stream is held. `routes`
+    are the routes of the held e-mails.
     """
 
     workspace: str

@@ -116,7 +116,7 @@ class Engine:
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a missing key
     environment: Environment | None = None  # None if the environment does not define an account
     shut_out: Sequence[str] = ()  # applications' logins that lack the privileges to enqueue
-    borrowers: Sequence[str] = ()  # workspaces that send through the pool of the service's own e-mails
+    borrowers: Sequence[str] = ()  # workspaces that send through the pool for the service's own e-mails
     service_pool: str = "default"
     domains: Sequence[CheckedDomain] = ()
 

@@ -1,7 +1,7 @@
 """The demo's campaigns: one that runs for about twenty minutes, and a draft that is ready to launch.
 
-They are created and launched like any other campaign. If the latest campaign with a given name has ended, the name of
-the next one gets a number.
+They are created and launched like any other campaign. If the latest campaign with a given name has ended, a number is
+appended to the name of the next one.
 """
 
 import re

@@ -62,7 +62,7 @@ def google_error(
 ) -> Answer:
     """Returns an error in Google's format.
 
-    `short` is the message in the list of errors, if it differs from the main message.
+    `short` is the message in the error list, if it differs from the main message.
     """
     error: dict[str, Any] = {
         "code": status,

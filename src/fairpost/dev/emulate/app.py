@@ -1,6 +1,6 @@
 """The emulator over HTTP. It reads requests, applies faults and sends answers; the other modules decide what the
-answers are. Starlette routes requests. This module writes the answers itself, because a fault must be able to stop in
-the middle of an answer.
+answers are. Starlette routes requests. This module writes the answers itself, because a fault must be able to cut off
+an answer in the middle.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ from fairpost.dev.emulate.tokens import Tokens, read_assertion
 FORM_BYTES_MAX = 65_536
 FORM_FIELDS_MAX = 50
 QUERY_FIELDS_MAX = 200
-MULTIPART_ROOM = 65_536  # space for the parts of a body around the message
-DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read up to here so that the client receives the answer
+MULTIPART_ROOM = 65_536  # space for the parts of a body that surround the message
+DRAIN_BYTES_MAX = 268_435_456  # an oversized body is read up to this size so that the client receives the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Parses the content of requests, which is JSON or an upload, and the message in it. Refuses invalid content."""
+"""Parses request bodies, which are JSON or uploads, and the messages in them. Refuses invalid bodies."""
 
 import base64
 import binascii

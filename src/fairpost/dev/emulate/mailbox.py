@@ -26,7 +26,7 @@ class MessageIds(StrEnum):
     """When Gmail replaces the sender's Message-ID with its own. If the Message-ID is missing, one is always created."""
 
     REWRITE = "rewrite"
-    FOREIGN = "foreign"  # only if the domain of the Message-ID is not the sender's domain
+    FOREIGN = "foreign"  # only if the Message-ID's domain differs from the sender's
     KEEP = "keep"
 
 
@@ -195,7 +195,7 @@ class Mailboxes:
         return draft
 
     def update_draft(self, address: str, draft_id: str, raw: bytes, *, thread_id: str | None) -> Draft:
-        """Replaces the message of the draft. The new message gets a new ID."""
+        """Replaces the draft's message. The new message gets a new ID."""
         box = self.box(address)
         old = box.draft(draft_id).message
         _recipients(raw)

@@ -1,8 +1,8 @@
 """The Gmail API's methods. Each takes a request, checks the permissions that the request needs, and returns an answer.
 No I/O.
 
-A method runs without an await from its first check to its answer. Calls therefore never see another call's intermediate
-state.
+A method runs without an await from its first check to its answer. A call therefore never sees another call's
+intermediate state.
 """
 
 import json

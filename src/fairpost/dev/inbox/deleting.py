@@ -28,8 +28,8 @@ class Deleted:
 
 @action("inbox.delete")
 async def delete(actor: Actor, request: DeleteMails, store: Store) -> Deleted:
-    """Deletes messages. If the audit log is in a different database, the entry is written before the commit in this
-    one, so that no entry can be missing.
+    """Deletes messages. If the audit log is in a different database, its entry is written before the deletion is
+    committed, so no entry can be missing.
     """
     gone = await delete_mails(store, request.ids)
     missing = tuple(id_ for id_ in request.ids or () if id_ not in gone)

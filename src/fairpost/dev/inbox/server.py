@@ -51,7 +51,7 @@ class ServerOptions:
     port: int = 1025  # 0: any free port
     beyond_loopback: bool = False  # if set, any client that can reach the server may write to the inbox
     faults: tuple[Fault, ...] = ()
-    decide: Decide | None = None  # a provider's behaviour, which is called at each step before the faults
+    decide: Decide | None = None  # a provider's behaviour; called at each step, before the faults are applied
     tls: ssl.SSLContext | None = None
     implicit_tls: bool = False  # TLS from the first byte, instead of STARTTLS
     message_bytes_max: int = MESSAGE_BYTES_MAX

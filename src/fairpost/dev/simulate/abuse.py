@@ -42,7 +42,7 @@ class Way(Enum):
 
 @dataclass(slots=True)
 class Books:
-    """One sender's counters, as the engine keeps them: counts for each of the last few hours, and the volume of each
+    """One sender's counters, as the engine keeps them: counts for each of the last few hours, and the volume for each
     previous day.
     """
 
@@ -74,7 +74,7 @@ class Books:
 
 @dataclass(slots=True)
 class Story:
-    """The outcome for one sender, counted from the start of the abuse or, for an honest sender, from the beginning."""
+    """The outcome for one sender, measured from the start of the abuse or, for an honest sender, from the beginning."""
 
     sender: Sender
     throttled_at: datetime | None = None
@@ -93,7 +93,7 @@ class Story:
 
 
 class Watch:
-    """Observes one sender from its first event to its last, scored in one of the two ways."""
+    """Observes one sender from its first event to its last, and scores it in one of the two ways."""
 
     def __init__(self, sender: Sender, way: Way) -> None:
         self._story = Story(sender)

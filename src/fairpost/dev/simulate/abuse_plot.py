@@ -32,7 +32,7 @@ def draw_abuse(stories: Mapping[Way, Sequence[Story]], figures: Mapping[Way, Abu
 
 
 def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
-    """Draws the share of each kind of abuser that had been detected, over time."""
+    """Draws the share of abusers detected over time, by kind of abuser."""
     abuses = [kind for kind in senders.Kind if kind.is_abuse]
     return line_chart(
         [

@@ -44,7 +44,7 @@ class Check(StrEnum):
     IDLE = "idle"  # an account did not send although it could have and its pool had mail due
     LOG = "log"  # the logged attempts differ from the conversations at the server
     LIMITS = "limits"  # an account exceeded one of its limits
-    PLAN = "plan"  # an e-mail was unfinished at the end of its retry plan
+    PLAN = "plan"  # an e-mail was still unfinished at the end of its retry plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Watch:
 
         `guilty` are workspaces that a provider refuses. No account is required to send for these workspaces.
 
-        `slack_s` is the delay of observations in real time, or None if time stands still during an observation.
+        `slack_s` is how late an observation in real time may be, or None if time stands still during observations.
         """
         self._store = store
         self._watched = {each.account: each for each in watched}
@@ -346,7 +346,7 @@ class Watch:
 
 
 def _waits_s(account: Account, now: datetime) -> float:
-    """Returns the time until the account may send, which is infinite if manual action is needed."""
+    """Returns how long it takes until the account may send, or infinity if manual action is needed."""
     barrier = availability(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0

@@ -28,7 +28,7 @@ class Email:
 
 class Algorithm(Protocol):
     async def put(self, emails: Sequence[Email], now: datetime) -> None:
-        """Adds e-mails in the order of their arrival."""
+        """Adds e-mails in order of arrival."""
 
     async def throttle(self, sender: Sender, now: datetime) -> None:
         """Stops all e-mails of this sender."""

@@ -74,9 +74,9 @@ class Record:
     left: dict[Email, int | None] = field(default_factory=dict)
 
     def wait_s(self, email: Email) -> float:
-        """Returns the wait of an e-mail in whole minutes, or 0 if it left in the minute in which it arrived.
+        """Returns how long an e-mail waited, to the minute, or 0 if it left in the minute in which it arrived.
 
-        For an e-mail that is still waiting, the result is the time until the end.
+        For an e-mail that is still waiting, the result is the time until the end of the scenario.
         """
         left = self.left[email]
         return ((self.scenario.minutes if left is None else left) - email.minute) * ROUND.total_seconds()

@@ -1,5 +1,5 @@
 """Runs whole engines against every provider in the zoo, on a simulated clock, and checks the rules in `checks.py`. A
-case is a provider, a form of account, and the senders that share the pool. Not every combination is covered. Each
+case combines a provider, a form of account, and the senders that share the pool. Not every combination is covered. Each
 behaviour is combined with each form of account at least once. Problems that have occurred together are also combined.
 """
 

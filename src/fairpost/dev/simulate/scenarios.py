@@ -22,7 +22,7 @@ class Sender:
     workspace: str
     domains: tuple[str, ...]
     user: str = "u"
-    level: Literal["workspace", "user"] = "workspace"  # the level of the sender's weight and throttle
+    level: Literal["workspace", "user"] = "workspace"  # the level to which the weight and the throttle apply
     weight: float = 1.0
     is_small: bool = False
     bounce_share: float = 0.0
@@ -156,7 +156,7 @@ def _abuser(d: _Dice) -> Scenario:
     flood = [Arrival(minute, abuser, d.times(300)) for minute in range(5, 25)]
     return Scenario(
         name="abuser",
-        about="twenty honest senders with bursts, and one that floods from minute 5 on with 30 % bounces and is throttled from minute 20 on",
+        about="twenty honest senders with bursts, and one that floods from minute 5 on with 30% bounces and is throttled from minute 20 on",
         minutes=70,
         slots_per_minute=d.times(60),  # the honest senders need slightly more than half of the slots
         arrivals=d.in_order(bursts + flood),
@@ -205,7 +205,7 @@ def _churn(d: _Dice) -> Scenario:
             arrivals += [Arrival(each, guest, d.times(d.whole(1, 5))) for each in stays]
     return Scenario(
         name="churn",
-        about="four new senders each minute: one queues many e-mails at once, and three queue a few each minute and stop after some minutes",
+        about="four new senders each minute: one queues many e-mails at once, and three queue a few per minute and stop after several minutes",
         minutes=60,
         slots_per_minute=d.times(100),
         arrivals=d.in_order(arrivals),

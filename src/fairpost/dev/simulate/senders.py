@@ -61,7 +61,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """The quality of a list: the shares of its e-mails that bounce and that are rejected."""
+    """The quality of a list: the share of its e-mails that bounce, and the share that are rejected."""
 
     bounced: float
     rejected: float
@@ -105,7 +105,7 @@ def _newcomer(roll: Dice, days: int) -> Sender:
 
 
 def _old_list(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender that one day writes to every address it has ever had. 7 to 12 % of these no longer exist."""
+    """Returns a steady sender that one day writes to every address it has ever had. 7% to 12% of those no longer exist."""
     usual, answers = _between(roll, 10, 40), _good_answers(roll)
     old = _Answers(_between(roll, 0.07, 0.12), _between(roll, 0.005, 0.02))
     burst = _spread(roll, _some_time(roll, days), round(usual * _between(roll, 20, 40)), 3 * HOUR, old, size=50)
@@ -120,7 +120,7 @@ def _blaster(roll: Dice, days: int) -> Sender:
 
 
 def _all_at_once(roll: Dice, days: int) -> Sender:
-    """Returns the same sender, but queues all of its e-mails at once and sends them at the same pace."""
+    """Returns a sender like `_blaster`, except that all of its e-mails are queued at once. The pace is the same."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at, due=begins_at),)
     return Sender(Kind.ALL_AT_ONCE, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)

@@ -213,7 +213,7 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="greylisting",
-            about=f"defers each new pair of sender and recipient for {GREY_S:g} s",
+            about=f"defers each new sender-recipient pair for {GREY_S:g} s",
             smtp=_greylisting,
             matter=Matter.MESSAGE,
         ),

@@ -20,7 +20,7 @@ A_MONDAY = datetime(1, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Buckets:
     length: timedelta
-    counts: Sequence[tuple[datetime, int]]  # without gaps, by the start of each
+    counts: Sequence[tuple[datetime, int]]  # the start and count of each bucket, without gaps
 
     @property
     def is_within_days(self) -> bool:

@@ -22,7 +22,7 @@ def curve_of(found: Forecast, *, points_max: int = POINTS_MAX) -> Curve:
 
 
 def curve_of_hours(per_hour: Sequence[tuple[datetime, int]], ends_at: datetime) -> Curve:
-    """Return the curve of a forecast for which only the hours were stored."""
+    """Return the curve of a forecast for which only the hourly counts were stored."""
     starts_at = per_hour[0][0] if per_hour else ends_at
     return _thinned(_through_hours(per_hour, starts_at, ends_at), POINTS_MAX)
 

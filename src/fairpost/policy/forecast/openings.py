@@ -18,7 +18,7 @@ class Opening:
     start: datetime
     end: datetime
     left: int  # how many e-mails may be started in this span
-    closed: tuple[Closed, ...]  # the causes that prevented sending before, in order
+    closed: tuple[Closed, ...]  # what prevented sending before the opening, in order
 
 
 class Openings:

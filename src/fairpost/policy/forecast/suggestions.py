@@ -77,7 +77,7 @@ def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterato
 
 
 def moment_in_words(moment: datetime, timezone: str, now: datetime) -> str:
-    """Format a moment in local time. Within the coming week, the name of the day is enough."""
+    """Format a moment in local time. Within the coming week, the weekday is enough."""
     local, today = moment.astimezone(ZoneInfo(timezone)), now.astimezone(ZoneInfo(timezone))
     days = (local.date() - today.date()).days
     if days == 0:

@@ -1,8 +1,8 @@
 """A campaign's timeline, in which all accounts advance together, from opening to opening.
 
 Each account first sends as if it were alone. If all accounts together exceed the day's quota or the pool, the timeline
-finds the moment at which the quota or the pool ran out. The accounts then send again from the start of the opening up
-to that moment.
+finds the moment at which the quota or the pool ran out. The sends are then recalculated from the start of the opening
+up to that moment.
 """
 
 from collections.abc import Callable, Sequence
