@@ -199,7 +199,7 @@ def _public_url(text: str) -> str | None:
 DIRECTORY = Kind("a directory, which is created if it does not exist", _directory)
 POSTGRES_URL = Kind("a URL that begins with postgresql://", _postgres_url, without_password)
 REGIONS = Kind(
-    "eu=postgresql://…,us=postgresql://…, or the path of a TOML file with [regions]; a name has 1..31 characters (a-z, 0-9 and -) and is not home, and each region has its own URL",
+    "eu=postgresql://…,us=postgresql://…, or the path of a TOML file with [regions]; a name has 1..31 characters (a-z, 0-9 and -) and must not be home, and each region has its own URL",
     _regions,
     hidden,
 )

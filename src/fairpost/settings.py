@@ -26,7 +26,7 @@ from fairpost.setting_kinds import Kind
 from fairpost.vault.keys import Key
 
 NUMBER_MAX = 1_000_000_000
-COUNT_MAX = 2**31 - 1  # the maximum of an `integer` in the database
+COUNT_MAX = 2**31 - 1  # the maximum value of an `integer` in PostgreSQL
 USERS_OF_A_WORKSPACE = 100  # so that inventing users does not raise the limit
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it is a few KB
@@ -285,7 +285,7 @@ class Settings:
         also=("SMTP_PASSWORD",),
     )
     smtp_from_address: str | None = setting(
-        kinds.ADDRESS, None, "Sender address of e-mails that do not specify one.", also=("SMTP_FROM_ADDRESS",)
+        kinds.ADDRESS, None, "Sender address for e-mails that do not specify one.", also=("SMTP_FROM_ADDRESS",)
     )
     smtp_from_name: str | None = setting(
         kinds.line(200), None, "Display name for the address in `FAIRPOST_SMTP_FROM_ADDRESS`.", also=("SMTP_FROM_NAME",)
@@ -310,7 +310,7 @@ class Settings:
         return min(COUNT_MAX, USERS_OF_A_WORKSPACE * self.user_daily_max) if given is None else given
 
     def at(self, region: str) -> Self:
-        """Returns the settings for the database of this region."""
+        """Returns the settings for this region's database."""
         if self.regions is None:
             if region != MAIN:
                 raise SettingsError(f"There is no region {region!r}, only {MAIN}. Add regions in FAIRPOST_REGIONS")
@@ -354,7 +354,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The settings in a file. Each text must follow the rule of its setting. If `path` is None, there is no file."""
+    """The settings in a file. Each text must follow the rule for its setting. If `path` is None, there is no file."""
 
     path: Path | None = None
     texts: Mapping[str, str] = field(default_factory=dict)

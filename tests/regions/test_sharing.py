@@ -162,7 +162,7 @@ def test_wrong_slices_are_named(regions: Regions) -> None:
     share = ("account", "share", "sales")
     wrong = regions.cli("eu").wrong_errors(
         [
-            ((*share, "--slice", "eu=60", "--slice", "us=41"), ("101 %", "100")),
+            ((*share, "--slice", "eu=60", "--slice", "us=41"), ("101%", "100")),
             ((*share, "--slice", "us=40"), ("--slice eu=",)),
             ((*share, "--slice", "eu=60", "--slice", "mars=40"), ("'mars'", "eu, us, ap")),
             ((*share, "--slice", "eu=0", "--slice", "us=40"), ("eu=0", "1", "100")),

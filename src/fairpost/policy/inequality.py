@@ -31,7 +31,7 @@ def gini(values: Values) -> float:
 
 
 def jain(values: Values) -> float:
-    """Return Jain's index: 1 if all values are equal, 1/n if one of n has everything."""
+    """Return Jain's index: 1 if all values are equal, 1/n if all but one of n values are zero."""
     pairs = _sorted(values)
     squares = sum(value * value * times for value, times in pairs)
     if not squares:
@@ -87,8 +87,8 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(slots=True)
 class Waits:
-    """Waiting times of e-mails, summarized in at most a few hundred numbers, even for ten million e-mails. Quantiles
-    are within 5% or one millisecond of the true values. The count and the mean are exact.
+    """E-mail waiting times, summarized in at most a few hundred numbers, even for ten million e-mails. Quantiles are
+    within 5% or one millisecond of the true values. The count and the mean are exact.
     """
 
     buckets: dict[int, int] = field(default_factory=dict)  # bucket number -> count

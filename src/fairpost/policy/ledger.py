@@ -15,11 +15,11 @@ from fairpost.policy.inequality import Waits
 
 
 class Measure(StrEnum):
-    WAIT = "wait"  # from due to begun, in the fair queue
-    WAIT_FIFO = "wait_fifo"  # from due to begun, outside the fair queue
+    WAIT = "wait"  # from due time to start of sending, in the fair queue
+    WAIT_FIFO = "wait_fifo"  # from due time to start of sending, outside the fair queue
     SEND = "send"  # the transport
     CLAIM = "claim"  # the database
-    COMMIT = "commit"  # time that the database takes to store an outcome and the start of the next e-mail
+    COMMIT = "commit"  # time that the database takes to store an outcome and record the start of the next send
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Outcomes:
     """One user's counts in one queue. All fields count e-mails, except `bounces`, which counts addresses.
 
     The account's bounce rate is relative to `handled`. `refused` counts refusals because of who we are or how we send;
-    `refusal` is the reply. `offended_at` is when the first of these e-mails bounced or was rejected.
+    `refusal` is the reply. `offended_at` is the time of the first bounce or rejection.
     """
 
     handled: int = 0
@@ -100,7 +100,7 @@ class Ledger:
 def _written(outcomes: Outcomes) -> dict[str, Any]:
     """Convert the outcomes to a dictionary.
 
-    `asdict` would make a deep copy, which is too slow because about one of these is written per e-mail.
+    `asdict` would make a deep copy, which is too slow because this function runs about once per e-mail.
     """
     at = outcomes.offended_at
     written = {name: getattr(outcomes, name) for name in OUTCOMES}

@@ -232,8 +232,8 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
 
 
 def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
-    """Return the room under a limit that resets with each round, which is what is left in this round. The room is
-    unlimited if no round can fill up.
+    """Return the room left in the current round of a limit that is reset every round. The room is unlimited if no round
+    can fill up.
     """
     in_round = begins_within(left, interval)
     is_never_full = used + in_round <= most and begins_within(length, interval) <= most
@@ -247,9 +247,7 @@ def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime
 
 
 def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
-    """Return the room under a sliding limit, which is the current room plus one for each old charge that expires by
-    then.
-    """
+    """Return the room under a sliding limit: the current room, plus one for each old charge that expires in time."""
     n = most - len(charges)
     past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
     for old, moment in zip(charges, past, strict=False):

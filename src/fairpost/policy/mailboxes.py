@@ -24,7 +24,7 @@ class Unfit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The reason why a login proves nothing. `field` is the field of the request that named the server."""
+    """The reason why a login proves nothing. `field` is the request field that the reason is about."""
 
     reason: Unfit
     field: str

@@ -1,7 +1,7 @@
-"""Decide where the mail servers of workspaces' accounts may be.
+"""Decide which mail servers workspace accounts may use.
 
-They must be on the public internet and use mail ports, unless the operator allows more. Addresses that are not known to
-be public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
+The servers must be on the public internet and use mail ports, unless the operator allows more. Addresses that are not
+known to be public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
 """
 
 from collections.abc import Collection, Iterator
@@ -59,7 +59,7 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
 _PUBLIC_IPV6 = IPv6Network("2000::/3")  # all addresses allocated so far
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = 0x5EFE  # RFC 5214: the four bytes that precede the wrapped address
-_ISATAP_MASK = 0xFDFF_FFFF  # one of their bits may be either 0 or 1
+_ISATAP_MASK = 0xFDFF_FFFF  # one bit may be either 0 or 1
 
 
 def refusal(ip: Address, allowed: Collection[Network]) -> str | None:
@@ -69,7 +69,7 @@ def refusal(ip: Address, allowed: Collection[Network]) -> str | None:
 
 
 def objection(ip: Address, allowed: Collection[Network]) -> str | None:
-    """Return the kind of a forbidden address, such as "a private address", or None if it is allowed."""
+    """Return the kind of address, such as "a private address", if it is forbidden, or None if it is allowed."""
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:  # a connection to it is an IPv4 connection
         return objection(ip.ipv4_mapped, allowed)
     if any(ip in network for network in allowed):

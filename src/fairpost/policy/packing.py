@@ -33,7 +33,7 @@ ALONE = Place("alone", 1)
 
 
 def place_of(account: Account, *, per_process: int | None, is_suspect: bool, may_be_alone: bool, cores: int) -> Place:
-    """Return the kind of process for an account. `per_process` is set by the operator.
+    """Return the kind of process to run an account in. `per_process` is set by the operator.
 
     `is_suspect` means that its shared process has died. The account then runs alone, which shows whether it is to
     blame. `may_be_alone` means that there are few enough mailboxes for one process each.

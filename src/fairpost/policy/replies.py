@@ -1,7 +1,8 @@
 """Determine the meaning of a server's reply: its scope, whether it is temporary, and whether the address is dead.
 
-The evidence, in order, is the code and its phase, then the enhanced status code, then the text if the codes leave the
-meaning open or are clearly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
+The evidence is considered in this order: the code and its phase, the enhanced status code, and, if the codes leave the
+meaning open or are clearly wrong, the text. The rules are in `reply_rules`; `verdicts` decides the consequences for the
+e-mail.
 """
 
 import re
@@ -167,7 +168,7 @@ def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | N
 
 
 def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> Meaning:
-    """Return the meaning. A temporary refusal gets a temporary class, but keeps the scope of its subject."""
+    """Return the meaning. A temporary refusal gets a temporary class but keeps its scope."""
     code, class_, scope, why = found
     if is_temporary and class_ not in _STAYS_IN_4XX and found is not rules.NONSENSE:
         class_ = ReplyClass.SOFT_BOUNCE if class_ is ReplyClass.HARD_BOUNCE else ReplyClass.TRANSIENT
@@ -206,8 +207,8 @@ _NO_WORDS = re.compile(
 
 
 def _enhanced(text: str, code: int) -> str:
-    """Return the enhanced status code, or "". In the middle of the text, it must match the reply code, because it might
-    otherwise be a version number.
+    """Return the enhanced status code, or "". A code in the middle of the text must match the reply code, because it
+    might otherwise be a version number.
     """
     match = _AT_START.match(text)
     if match is None:

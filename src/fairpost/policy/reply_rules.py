@@ -1,8 +1,8 @@
-"""Servers' phrases and their meanings, as tables for `replies`.
+"""Phrases that servers use, and what they mean, as tables for `replies`.
 
 To support a new reply, add a row here and a line in tests/policy/replies.csv. Bars separate phrases, and * stands for
-some other words. Every phrase starts at the start of a word. A phrase that ends with ! must also end at the end of a
-word. Phrases are matched against the text without its addresses and links. A row of `_beside` instead requires two
+some other words. Every phrase must start at the beginning of a word. A phrase that ends with ! must also end at the end
+of a word. Phrases are matched against the text without its addresses and links. A row of `_beside` instead requires two
 things near each other, in either order: the subject and what is said about it. Their words, in many languages, are in
 `reply_words`.
 """
@@ -232,7 +232,7 @@ def _beside(
 
 
 # Phrases that rule out a dead recipient: they blame us, another address, or a temporary condition. A reply that
-# contains one of them suppresses no recipient, whatever else it says. The first match counts.
+# contains one of them does not suppress the recipient, whatever else it says. The first match counts.
 SPARING: tuple[Phrases, ...] = (
     _row(NO_DOMAIN, "mail exchanger or ip address | missing the proper dns entries"),  # the recipient's
     _row(BUSY, "couldn't create | could not create | cannot create | can't create"),  # a program that delivers locally

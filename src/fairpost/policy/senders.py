@@ -122,16 +122,16 @@ def _placed(sender: Sender, activity: Activity, policy: SenderPolicy, now: datet
 
 
 def _means_the_same(before: Sender, after: Sender) -> bool:
-    """Return whether a changed score has no consequences, and therefore does not justify one write per e-mail."""
+    """Return whether a score change has no consequences and therefore does not justify a write for every e-mail."""
     return replace(after, score=0, confidence=0.0, scored_at=None) == replace(
         before, score=0, confidence=0.0, scored_at=None
     ) and (after.score == before.score or after.throttle is None)
 
 
 def _past_days(days: Mapping[date, int], now: datetime) -> tuple[int, ...]:
-    """Return the volumes of the days before the last 24 hours, starting with the first day with mail.
+    """Return the daily volumes before the past 24 hours, starting with the first day that had mail.
 
-    The day on which these 24 hours begin is left out.
+    The day on which those 24 hours begin is left out.
     """
     end = (now - DAY).astimezone(UTC).date()
     past = [day for day in days if day < end]

@@ -14,11 +14,11 @@ PAUSE_MS_MAX = 2**31 - 1  # the column's maximum: 24 days
 
 
 def sliced(whole: Limits, percent: int) -> Limits:
-    """Return the share of the limits. Raise ValueError if the share is too small for a single send."""
+    """Return this share of the limits. Raise ValueError if the share is too small for a single send."""
     parts = replace(whole, **{each.name: _share(each, getattr(whole, each.name), percent) for each in LIMITS})
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
-            f"{percent} % of {whole.units_per_minute} units per minute is not enough for one send, "
+            f"{percent}% of {whole.units_per_minute} units per minute is not enough for one send, "
             f"which uses {whole.units_per_send} units"
         )
     return parts
@@ -39,12 +39,12 @@ def _share(limit: Limit, value: Any, percent: int) -> Any:
 def _longer(pause_ms: int, percent: int) -> int:
     longer_ms = -(-pause_ms * 100 // percent)  # rounded up
     if longer_ms > PAUSE_MS_MAX:
-        raise ValueError(f"at {percent} % of the pace, the pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
+        raise ValueError(f"at {percent}% of the pace, the pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
     return longer_ms
 
 
 def _warmed(plan: WarmUp, percent: int) -> WarmUp:
-    """Return the share of a warm-up. A plan given in days ends at the daily limit, which is already divided."""
+    """Return this share of a warm-up plan. A plan given in days ends at the daily limit, which is already divided."""
     if plan.days:
         return plan
     return replace(

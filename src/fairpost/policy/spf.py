@@ -16,7 +16,7 @@ VOIDS_MAX = 2  # queries without an answer
 MX_MAX = 10
 PTR_MAX = 10
 
-Question = tuple[str, str]  # a name and the type of its record
+Question = tuple[str, str]  # a name and a record type
 
 
 class Answer(Protocol):
@@ -249,7 +249,7 @@ def _fail_on(found: Answer) -> None:
 
 
 def _parsed(record: str) -> _Record:
-    """Receivers check the syntax of the whole record first."""
+    """Parse a record. Like receivers, check the syntax of the whole record first."""
     terms, modifiers = list[_Term](), dict[str, str]()
     for text in record.split(" ")[1:]:
         if not text:

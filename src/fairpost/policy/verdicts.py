@@ -1,4 +1,4 @@
-"""Decide the consequences of an attempt for the e-mail and the account. `replies` reads the meaning of a reply.
+"""Decide the consequences of an attempt for the e-mail and the account. `replies` interprets the reply.
 
 An address that no longer exists bounces and is suppressed. Temporary failures are retried later. After a failure on our
 side, the e-mail is requeued without losing an attempt, and the account waits or stops.
@@ -27,7 +27,7 @@ class _Fate(StrEnum):
 
 
 def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:
-    """Return the consequence of an attempt, which is the `attempts`-th for this e-mail."""
+    """Return the consequence of an attempt. `attempts` counts the attempts for this e-mail, including this one."""
     match report.reached:
         case Reached.UNTOUCHED:
             return Untouched(due_at=now + locked_delay(roll=roll) if report.locked_key else None)
@@ -88,7 +88,7 @@ _BY_REACH = {
 
 
 def account_rejection(report: Report) -> str | None:
-    """Return the refusal if it concerns who we are or how we send, and therefore affects every e-mail alike."""
+    """Return the refusal if it concerns who we are or how we send and therefore affects every e-mail."""
     found = about(report)
     is_one = found is not None and found.class_ is ReplyClass.POLICY_SENDER and report.reply is not None
     return f"{report.reply.code} {report.reply.text}" if is_one and report.reply else None
@@ -132,7 +132,7 @@ def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
 
 
 def _is_about_the_server(report: Report, found: Meaning) -> bool:
-    """Return whether the server itself has a problem and had not yet seen the recipients or content of this e-mail.
+    """Return whether the server itself has a problem that arose before it saw the e-mail's recipients or content.
 
     An API's reply states this explicitly.
     """

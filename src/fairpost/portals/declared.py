@@ -287,8 +287,9 @@ class _Table:
         self.problems.append(self.source.problem(at, f"{name} {message}"))
 
     def _place(self, key: str) -> int:
-        """Returns the position of the key, its table, or the beginning of the file. The position is a guess, because
-        tomllib does not report positions."""
+        """Returns the position of the key or, failing that, of its table or the beginning of the file. The position is
+        a guess, because tomllib does not report positions.
+        """
         text = self.source.text
         header = (
             re.search(rf"^[ \t]*\[\[?[ \t]*{re.escape(self.path)}[ \t]*\].*", text, re.MULTILINE) if self.path else None

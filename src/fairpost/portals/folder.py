@@ -120,7 +120,7 @@ class _Folder:
                     files.shared[path.name] = source
             elif not path.is_dir():
                 self._refuse(
-                    path, f"this is not one of a portal's files: {', '.join(OF_PORTAL)}, and a folder for each type"
+                    path, f"this is not a portal file: a portal has {', '.join(OF_PORTAL)}, and a folder for each type"
                 )
             elif self._is_named(path):
                 files.types[path.name] = self._type(path)
@@ -132,7 +132,7 @@ class _Folder:
             if name not in paths:
                 self._refuse(folder / name, f"the file is missing: a type has {', '.join(OF_TYPE)}, all in one folder")
         for name in paths.keys() - set(OF_TYPE):
-            self._refuse(paths[name], f"this is not one of a type's files: {', '.join(OF_TYPE)}")
+            self._refuse(paths[name], f"this does not belong to a type: a type has {', '.join(OF_TYPE)}")
         sources = {name: self._read(paths[name]) for name in OF_TYPE if name in paths}
         return {name: source for name, source in sources.items() if source}
 

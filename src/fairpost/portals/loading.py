@@ -90,7 +90,8 @@ def built_in_portals(brand: str | None = None) -> Portals:
 def load_portals(*folders: Path, brand: str | None = None) -> Portals:
     """Loads folders, as in `load_portals(BUILT_IN, own)`. Later folders take precedence.
 
-    `brand` is the name of portals that only have the built-in portal.toml. Raises BrokenTemplates with all problems.
+    `brand` is the name used for portals that have only the built-in portal.toml. Raises BrokenTemplates with all
+    problems.
     """
     problems: list[Problem] = []
     warnings: list[Problem] = []

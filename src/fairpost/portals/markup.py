@@ -1,8 +1,8 @@
 """A strict subset of HTML that all mail programs interpret alike: closed tags, double quotes, and no active content.
 
 The source contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. The source is therefore
-parsed strictly here, and refused if two parsers could read it differently. This keeps a field from becoming a tag or an
-attribute.
+parsed strictly here and refused if two parsers could interpret it differently. This keeps a field from becoming a tag
+or an attribute.
 """
 
 import re
@@ -154,14 +154,14 @@ def _element(piece: re.Match[str]) -> Element:
 
 
 def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]:
-    """Returns the problems of a source. `urls` lists the fields that can be a whole link. For a layout, which is
+    """Returns the problems in a source. `urls` lists the fields that can be a whole link. For a layout, which is
     checked again after it has been filled in, `urls` is None.
     """
     return _Check(source, urls).problems
 
 
 class _Open(NamedTuple):
-    name: str  # the name of an element; an if or for has the prefix %
+    name: str  # the element name; an `if` or `for` has the prefix %
     at: int
 
 

@@ -1,7 +1,7 @@
 """Moves the style block of a layout into style attributes, because many mail programs ignore all other styles.
 
 Supports a small subset of CSS: selectors such as `p`, `.button` and `td.button`, and lists of such selectors. The more
-specific rule wins and, among equally specific rules, the later one. An element's own style always wins. Media queries
+specific rule wins; among equally specific rules, the later one wins. An element's own style always wins. Media queries
 and external files are not supported. We do not use css-inline (4.4 MB), because it parses HTML as browsers do. It would
 move `{% if %}` out of a table, and the quotes in `{{ a or "b" }}` would end a link's attribute.
 """

@@ -1,4 +1,4 @@
-"""The values that the fields of a portal's e-mail accept, and how they are printed. declared.py reads the fields."""
+"""The values that portal e-mail fields accept, and how they are printed. declared.py reads the fields."""
 
 import re
 from dataclasses import dataclass

@@ -177,7 +177,7 @@ class WorkspacePortals:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A compiled override. `template` is None if the content cannot be used, which is cached as well."""
+    """A compiled override. `template` is None if the content cannot be used; this result is cached too."""
 
     revision: int
     template: PortalTemplate | None

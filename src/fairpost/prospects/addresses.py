@@ -1,4 +1,4 @@
-"""Checks the addresses of prospects.
+"""Checks prospect addresses.
 
 The rule is the same as in `fairpost.parse_address` in SQL, which makes the final decision for every e-mail. This module
 finds invalid lines before anything is written. The database decides whether two addresses are the same.
@@ -14,7 +14,7 @@ ADDRESS_BYTES_MAX = 254
 LOCAL_BYTES_MAX = 64
 LABEL_CHARS_MAX = 63
 NAME_CHARS_MAX = 256
-USUAL_CHARS_MAX = 64  # no part of an address of at most this length can be too long
+USUAL_CHARS_MAX = 64  # in an address no longer than this, no part can be too long
 
 # Text that matches is certainly an address. Nearly all addresses match and need no other check.
 _USUAL = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@(?:[A-Za-z0-9]++(?:-++[A-Za-z0-9]++)*+\.)+[A-Za-z0-9]++")

@@ -1,6 +1,6 @@
 """Reads prospects from a CSV file of any size, as written by spreadsheet programs. The file is read record by record,
-in bounded memory. Returns the content of each line, or its error. The database decides which prospects already exist
-and which values are written.
+in bounded memory. Returns the content of each line, or the error in it. The database decides which prospects already
+exist and which values are written.
 """
 
 import codecs
@@ -40,7 +40,7 @@ class UnreadableFile(FairpostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """How to read the file. `columns` maps the name of each column to a field. A column with an empty field is skipped."""
+    """How to read the file. `columns` maps each column name to a field. A column with an empty field is skipped."""
 
     encoding: str
     delimiter: str
@@ -68,8 +68,7 @@ def read_prospects(
     delimiter: str | None = None,
 ) -> Iterator[ProspectLine | BadProspectLine]:
     """Yields the lines of a file, which may be a pipe. Raises UnreadableFile as soon as it is called, not only at the
-    first line. `mapping` specifies the field of each column whose name differs from that of its field, or "" to skip
-    the column.
+    first line. `mapping` specifies the field for each column that is not named after its field; "" skips the column.
     """
     head = file.read(SAMPLE_BYTES)
     header, header_lines = _header(head, mapping or {}, encoding, delimiter)
@@ -175,7 +174,7 @@ def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
                 return row, rows.line_num
     except csv.Error:  # the file is unreadable with this delimiter, but another one may work
         return [], 0
-    raise UnreadableFile('the file is empty. Its first line must name the columns, one of them "email".')
+    raise UnreadableFile('the file is empty. Its first line must name the columns, including "email".')
 
 
 def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
@@ -242,7 +241,7 @@ def _refuse_twins(names: list[str], fields: list[str]) -> None:
         if field and (other := first.setdefault(field, place)) != place:
             raise UnreadableFile(
                 f"columns {other + 1} ({names[other]!r}) and {place + 1} ({names[place]!r}) are both {field!r}. "
-                "Rename one of them, or map it to a different field."
+                "Rename one of them or map it to a different field."
             )
 
 
@@ -288,7 +287,7 @@ class _Lines:
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """Puts back all lines of the record except the first, so that they are reread. If too much has already been
+        """Puts back all lines of the record except the first so that they are reread. If too much has already been
         reread, skips those lines instead.
         """
         self.doubtful = max(self.doubtful, doubtful)
@@ -354,7 +353,7 @@ def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
         return "contains a zero byte"
     if not text.isascii():
         try:
-            text.encode()  # the fastest way to find the mark of an invalid byte
+            text.encode()  # the fastest way to find the marker for an invalid byte
         except UnicodeEncodeError as error:
             byte = ord(text[error.start]) & 0xFF
             before = _shown(text[max(0, error.start - 20) : error.start])

@@ -1,5 +1,5 @@
-"""Reads prospects from JSON: a list of objects, or one object per line. Returns the content of each entry, or its
-error.
+"""Reads prospects from JSON: a list of objects, or one object per line. Returns the content of each entry, or the error
+in it.
 
 An object has an `address` and may have an `id`, a `timezone` and `fields`, which maps the names that templates use to
 text or numbers.
@@ -22,7 +22,7 @@ from fairpost.prospects.csv_reader import (
 )
 
 LINE_BYTES_MAX = 1_048_576
-LIST_MAX = 100_000  # maximum entries in a list, which is read as a whole
+LIST_MAX = 100_000  # maximum number of entries in a list, which is read as a whole
 LIST_BYTES_MAX = 4_194_304  # maximum size of a list, which is read as a whole; longer data must be sent as lines
 KEYS = {"address", "id", "timezone", "fields"}
 # Names that would be misunderstood as something other than a field.

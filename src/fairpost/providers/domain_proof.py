@@ -49,7 +49,7 @@ class Proof:
     found: Found
     domain: str  # in the form used in DNS
     record: Record
-    seen: tuple[str, ...] = ()  # what was found instead, which is untrusted text, made printable
+    seen: tuple[str, ...] = ()  # what was found instead: untrusted text, made printable
     error: str = ""
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dns.asyncresolver import Resolver
 
-AT_ONCE = 20  # maximum number of queries at once
+AT_ONCE = 20  # maximum number of concurrent queries
 SPF_LIMIT_S = 20.0  # the same limit as receivers
 ADDRESSES_MAX = 4  # per host, and names per address
 
@@ -35,7 +35,7 @@ Ask = Callable[[str, str], Awaitable[Found]]
 
 
 async def look_at(domain: str, hosts: "Sequence[SendingHost]", *, resolver: "Resolver | None" = None) -> Looked:
-    """Looks up all records concurrently, so that a slow DNS server causes only one delay."""
+    """Looks up all records concurrently, so a slow DNS server causes only one delay."""
     ask = _asking(resolver)
     dmarc, mx, seen = await asyncio.gather(
         _dmarc(domain, ask), ask(domain, "MX"), asyncio.gather(*[_host(host, ask) for host in hosts])
@@ -127,7 +127,7 @@ async def _host(host: SendingHost, ask: Ask) -> SendingHost:
 
 
 async def _confirmed_name(address: str, ask: Ask) -> NamedAddress:
-    """Returns the name of the address (PTR), and whether that name resolves to the address."""
+    """Returns the name of the address (PTR), and whether that name resolves back to the address."""
     import dns.reversename
 
     found = await ask(dns.reversename.from_address(address).to_text(), "PTR")

@@ -1,4 +1,4 @@
-"""Checks the quality of a composed message: problems that a receiver or a reader would notice. No I/O.
+"""Checks a composed message for problems that a receiving server or a reader would notice. Performs no I/O.
 
 reading.py   the message as a mail program reads it     markup.py   words, links and images of its HTML
 check.py     runs all checks, which have a file each    findings.py their results

@@ -58,7 +58,7 @@ def check_marks(reading: Reading, markup: Markup, links: Sequence[FoundLink]) ->
         names = ", ".join(f"{cut(name, 40)} ({times:,})" for name, times in found.most_common(NAMES_MAX))
         yield bad(
             "template marks",
-            f"{count(len(found), 'field')} not filled in: {names}. Found in {where}. Check the names of the fields, and whether they have values.",
+            f"{count(len(found), 'field')} not filled in: {names}. Found in {where}. Check the field names and whether the fields have values.",
             fault="unfilled",
         )
     else:

@@ -1,4 +1,4 @@
-"""Checks the targets of links and the text that readers see for them."""
+"""Checks link targets and the text that readers see for each link."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ def links_of_text(text: str) -> list[FoundLink]:
 
 
 def _as_opened(url: str) -> str:
-    """Returns the URL as browsers read it, without surrounding blanks or any line endings and tabs."""
+    """Returns the URL as browsers read it: surrounding blanks and all line endings and tabs are removed."""
     return re.sub(r"[\t\r\n]", "", url).strip("".join(map(chr, range(33))))
 
 
@@ -73,7 +73,7 @@ def is_web(url: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """Returns the host of an `http` or `https` link, or "" if there is none or the link is of another kind."""
+    """Returns the host of an `http` or `https` link, or "" if it has no host or uses another scheme."""
     found = _AUTHORITY.match(_as_opened(url))
     authority = found[1].rpartition("@")[2] if found else ""
     host = authority.partition("]")[0] + "]" if authority.startswith("[") else authority.partition(":")[0]
@@ -81,7 +81,7 @@ def host_of(url: str) -> str:
 
 
 def _folded(host: str) -> str:
-    """Normalizes a host so that both spellings of an internationalized name are equal."""
+    """Normalizes a host so that both spellings of an internationalized name compare as equal."""
     bare = host.rstrip(".").lower()
     if bare.isascii() or len(bare) > HOST_CHARS_MAX:
         return bare

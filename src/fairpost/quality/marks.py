@@ -19,5 +19,5 @@ def has_mark(url: str) -> bool:
 
 
 def name_in(mark: str) -> str:
-    """Returns the name of the field in a mark, without the delimiters around it."""
+    """Returns the field name in a mark, without the delimiters around it."""
     return mark.strip("{}<>%*|$ ")

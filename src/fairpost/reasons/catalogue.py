@@ -60,7 +60,7 @@ def _rate_limited(sentence: str) -> Meaning:
 
 
 def _invalid(field: str, sentence: str, command: str = "") -> Meaning:
-    """Describe an invalid field. The sentence continues after the name of the field."""
+    """Describe an invalid field. The sentence continues after the field name."""
     return Meaning(sentence=sentence, kind=Kind.INVALID, field=field, command=command)
 
 
@@ -115,7 +115,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost email list --state claimed --state sending",
     ),
     "mail.turn": _state("Waiting its turn."),
-    # ── conditions of accounts and pools ──
+    # ── account and pool conditions ──
     "account.none": _state("There is no sender account.", "fairpost account add --help"),
     "account.unknown": _state("There is no account {account}.", "fairpost account list"),
     "pool.empty": _state("Pool {pool} has no account.", "fairpost account add --help"),
@@ -218,7 +218,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.not_active": _why("{status}[: {why}]"),
     "account.paused_by_hand": _why("{note}"),
     "account.authentication_failed": _why("the account's server rejected the login: {reply}"),
-    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max} %"),
+    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max}%"),
     "account.refused_in_a_row": _why("rejected {refused} times in a row: {reply}"),
     "account.worker_died": _why("the account's worker died {times} times in a row"),
     "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
@@ -278,8 +278,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     "hold.campaign_failed": _why("campaign {campaign} has failed"),
     "throttle.by_hand": _why("{note}"),
     "throttle.scored": _why("{reasons}"),
-    "sender.too_many_bounces": _why("{bounced} of {total} e-mails bounced, more than 10 %"),
-    "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5 %"),
+    "sender.too_many_bounces": _why("{bounced} of {total} e-mails bounced, more than 10%"),
+    "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5%"),
     "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} per day"),
     "sender.too_much_too_soon": _why(
         "{volume} e-mails in 24 hours, more than {most} from an account younger than 7 days"
@@ -350,7 +350,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),
-    # ── conditions of senders ──
+    # ── sender conditions ──
     "hold.workspace": _state(
         "Workspace {workspace} is held[ until {until}][: {why}].", "fairpost release --workspace {workspace}"
     ),
@@ -381,7 +381,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{name} in workspace {workspace} is waiting until {until}[: {why}].",
         "fairpost schedule show --workspace {workspace}",
     ),
-    # ── conditions of campaigns ──
+    # ── campaign conditions ──
     "campaign.draft": _state("Not launched yet.", "fairpost campaign launch {name} --workspace {workspace}"),
     "campaign.starts": _state("Starts at {until}.", "fairpost campaign show {name} --workspace {workspace}"),
     "campaign.paused": _state(

@@ -1,4 +1,4 @@
-"""Prints the catalogue as the tables of docs/conditions.md: `python -m fairpost.reasons.reference`."""
+"""Prints the catalogue as the tables in docs/conditions.md: `python -m fairpost.reasons.reference`."""
 
 from collections.abc import Callable, Iterator
 

@@ -67,8 +67,8 @@ class Directory:
     def region(self, name: str) -> Region:
         if name not in self._regions:
             raise NotFound(
-                f"There is no region {name!r}. Known regions: {', '.join(self.names)}. Use one of them, or add it to "
-                "FAIRPOST_REGIONS"
+                f"There is no region {name!r}. Known regions: {', '.join(self.names)}. Use one of them, or add the "
+                "new region to FAIRPOST_REGIONS"
             )
         return self._regions[name]
 

@@ -1,4 +1,4 @@
-"""The state of each region: availability, schema, engines and queue. All regions are queried at once."""
+"""The state of each region: availability, schema, engines and queue. All regions are queried concurrently."""
 
 import asyncio
 from dataclasses import dataclass, replace

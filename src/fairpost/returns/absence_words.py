@@ -32,7 +32,7 @@ AUTOMATIC_TEXTS = (
 
 # Words near the last date of an absence. The person is away until that day.
 UNTIL = r"until|till|through|up to|thru|\bto\b|bis|jusqu|\bau\b|hasta|\bal\b|fino|at[eé]|\ba\b|\btot\b|t/m|tot en met|\bdo\b|–|\s-\s|まで"
-# Words near the date of the return. The person is back on that day.
+# Words near the return date. The person is back on that day.
 BACK = r"back|return|again (?:on|from)|wieder|zur[uü]ck|retour|[àa] partir d|regres|vuelv|retorn|rientr|torn|volt|terug|weer|wrac|powr[oó]t|wr[oó]c|ponownie|z powrotem|b[eę]d[eę] (?:ponownie )?dost[eę]pn"
 
 MONTHS: dict[str, int] = {

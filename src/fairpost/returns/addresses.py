@@ -8,7 +8,7 @@ CHARS_MAX = 320  # 64 characters before the @ and 255 after it
 _CJK = r"\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _MARKS = r"\s<>()\[\]{}:;,\"'@*|\\`=«»“”‘’\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _LABEL = rf"\w(?:(?!(?<=[A-Za-z0-9])[{_CJK}])[\w-]){{0,62}}"
-# Limited on both sides of the @ so that no text makes the search slow.
+# Limited on both sides of the @ so that no input can make the search slow.
 ADDRESS = re.compile(
     rf"(?:(?<![^{_MARKS}/])|(?<=[{_CJK}])(?=[\x21-\x7e]))"
     rf"((?:\"[^\s\"<>\\]{{1,64}}\"|(?:(?![{_CJK}][\x21-\x3f\x41-\x7e])[^{_MARKS}]){{1,128}})@(?:{_LABEL}\.){{0,10}}{_LABEL})",

@@ -1,6 +1,6 @@
 """Classifies incoming mail: a report, a complaint, an auto-reply, an unsubscribe request, a reply, or something else.
 
-The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for servers'
+The classification is a pure function from bytes to a value. Reports on an address follow the same rules as server
 replies (`policy.replies`). A bounce after acceptance therefore has the same meaning as a refusal during the SMTP
 conversation.
 """
@@ -57,7 +57,7 @@ class Finding:
     is_final: bool = True  # there will be no more attempts
     is_confirmed: bool = True  # False: the address seems dead, but a single report is not enough to suppress it
     reply: str = ""  # the server's reply, as far as the report includes it
-    kind: str = ""  # the kind of a feedback report
+    kind: str = ""  # the type of feedback report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Returned:
     returned: Headers | None = None  # headers of the message that a report or complaint returns
     message_ids: tuple[str, ...] = ()  # IDs of the e-mails that the message may be about, most likely first
     sender: str = ""
-    token: str = ""  # token of the e-mail, from the subject of a request to unsubscribe
+    token: str = ""  # e-mail token, from the subject of an unsubscribe request
 
 
 MESSAGE_IDS_MAX = 20
@@ -102,7 +102,7 @@ def classify(raw: bytes, *, now: datetime) -> Returned:
 
 def _message_ids(mail: Mail, returned: Headers | None) -> tuple[str, ...]:
     """Returns the IDs of the e-mails that a message may be about: the returned message, the message being answered, and
-    earlier ones, latest first.
+    earlier ones, most recent first.
     """
     values = [returned[name] for name in ("message-id", "x-google-original-message-id")] if returned else []
     values += [mail.headers["in-reply-to"], " ".join(reversed(mail.headers["references"].split()))]
@@ -143,7 +143,7 @@ def _complained(addresses: list[str], feedback_type: str, returned: Headers | No
             kind=feedback_type,
             why="The recipient reported the e-mail as spam."
             if is_of_people
-            else f"Feedback of the kind {feedback_type!r}, which is not a complaint.",
+            else f"Feedback of type {feedback_type!r}, which is not a complaint.",
         )
         for address in addresses
     )
@@ -350,7 +350,7 @@ def _status_like(code: int, found: Meaning, *, is_passing: bool) -> str:
 
 
 def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning, str]:
-    """Returns the meaning of a reply, and the text from which the meaning was derived."""
+    """Returns the meaning of a reply and the text from which it was derived."""
     text = said.reply.text
     if action in _DELIVERED or said.status.startswith("2."):
         return meaning(Reply(250, text)), text

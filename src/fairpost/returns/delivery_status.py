@@ -71,7 +71,7 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 def groups_in(mail: Mail) -> list[Group]:
-    """Returns the groups of a report: one for each recipient."""
+    """Returns the groups in a report, one for each recipient."""
     parts = mail.of_kind("message/delivery-status", "message/global-delivery-status")
     return _grouped([part.text() for part in parts])
 

@@ -92,7 +92,7 @@ class Notice(NamedTuple):
 
 class Failed(NamedTuple):
     address: str
-    text: str  # the part of the notice about this address
+    text: str  # the part of the notice that concerns this address
 
 
 def read_notice(mail: Mail) -> Notice:
@@ -242,8 +242,8 @@ def parted(text: str, addresses: list[str]) -> list[Failed]:
 
 
 def about(text: str, address: str) -> str:
-    """Returns the part of the text about an address. It starts at the line that begins with the address, or else at the
-    first line that contains it. If there is neither, it is the whole text.
+    """Returns the part of the text that concerns an address. It starts at the line that begins with the address, or
+    else at the first line that contains it. If there is neither, it is the whole text.
     """
     pattern = re.escape(address[:200])
     match = re.search(rf"^[ \t<\"'*•>-]{{0,20}}{pattern}", text, re.IGNORECASE | re.MULTILINE) or re.search(

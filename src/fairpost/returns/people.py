@@ -103,8 +103,8 @@ def _is_for_many(headers: Headers) -> bool:
 
 
 def token_of_request(mail: Mail) -> str | None:
-    """Returns the token of a request that a mail program sent to the address in Fairpost's List-Unsubscribe header. The
-    text of the message does not matter. Returns "" if the request has no token, and None if the message is not such a
+    """Returns the token from a request that a mail program sent to the address in Fairpost's List-Unsubscribe header.
+    The message text does not matter. Returns "" if the request has no token, and None if the message is not such a
     request.
     """
     return None if is_answer(mail.headers) else return_path.token_of_request(mail.headers.decoded("subject"))

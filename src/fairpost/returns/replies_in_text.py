@@ -21,7 +21,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
         # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows these replies after
         # DATA.
         (r">>> ?data\b.{0,4000}?<<< ?5\d\d[^\n]{0,40}?(?:need rcpt|no valid recip|valid rcpt)", Step.RCPT),
-        # qmail names the step in words. Until 2016, Google gave the number of the step.
+        # qmail names the step in words. Until 2016, Google gave the step number.
         (r"does not like recipient", Step.RCPT),
         (r"failed after i sent the message|\(state 1[78]\)", Step.DOT),
         (r"but sender was rejected", Step.MAIL),

@@ -37,7 +37,7 @@ class LoginSource(Protocol):
         """Returns a login. Raises Unready at the step AUTH if none is available."""
 
     def refused(self) -> None:
-        """Records that the server refused the last login, so that the next one must be different."""
+        """Records that the server refused the most recent login, so the next one must be different."""
 
 
 async def current(login: Login | LoginSource | None) -> Login | None:

@@ -89,9 +89,9 @@ class Wire:
         return self._reader.unread_bytes
 
     def say(self, *commands: Command) -> bytes:
-        """Returns the bytes of these commands. Several commands are allowed only if the server offers PIPELINING.
+        """Returns these commands as bytes. Several commands are allowed only if the server offers PIPELINING.
 
-        Raises Garbage if the server has already sent something that would be mistaken for the answer to these commands.
+        Raises Garbage if the server has already sent something that would be mistaken for the reply to these commands.
         """
         steps = [command.step for command in commands]
         allowed = MAY_SAY[self.state] if len(steps) == 1 else TOGETHER if self.features.pipelining else ()
@@ -121,7 +121,9 @@ class Wire:
         return stuffed
 
     def write_end(self, stuffed: bytes) -> bytes:
-        """Returns the end of the message and its final dot, after which the server may have accepted it."""
+        """Returns the end of the message and the final dot. Once they are sent, the server may have accepted the
+        message.
+        """
         assert Step.DOT in MAY_SAY[self.state]
         assert not self._asked
         self._asked.append(Step.DOT)
@@ -208,7 +210,7 @@ ENVID_CHARS_MAX = 100  # RFC 3461, 4.4
 def mail_from(
     address: str, *, size: int | None, eight_bit: bool, smtputf8: bool, envelope_id: str | None = None
 ) -> Command:
-    """With an `envelope_id`, a report repeats this ID and contains only the headers of the message (RFC 3461)."""
+    """With an `envelope_id`, a report repeats this ID and contains only the message headers (RFC 3461)."""
     line = b"MAIL FROM:<" + _word(address) + b">"
     if size is not None:
         line += b" SIZE=%d" % size

@@ -1,4 +1,4 @@
-"""The URL of this installation for browsers, which is FAIRPOST_PUBLIC_URL or uses the port of a running `fairpost
+"""The URL of this installation for browsers: FAIRPOST_PUBLIC_URL or, if it is not set, the URL of a running `fairpost
 up`.
 """
 

@@ -1,4 +1,4 @@
-"""The account `dev`, which delivers to the development inbox so that a first e-mail needs no setup."""
+"""The account `dev`, which delivers to the development inbox so that sending a first e-mail requires no setup."""
 
 from fairpost.model.account import Limits
 from fairpost.store.store import Store
@@ -12,7 +12,7 @@ POOL = "default"
 async def put_dev_account(store: Store, inbox: SmtpSettings) -> None:
     """Adds the account to the pool `default` if the pool is empty.
 
-    If the account exists, it is updated, because the port of the inbox may have changed.
+    If the account exists, it is updated, because the inbox port may have changed.
     """
     accounts = {account.name: account for account in await store.accounts()}
     dev = accounts.get(NAME)

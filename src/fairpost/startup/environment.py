@@ -116,8 +116,8 @@ def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Pat
 
 
 def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str, Any]:
-    """Returns the limits of the provider that the address moves to. The result is empty if the provider is the same, or
-    if the limits were changed manually.
+    """Returns the limits of the new address's provider. The result is empty if the provider is the same, or if the
+    limits were changed manually.
     """
     (before, begun), (after, limits) = (_terms(address, home) for address in (account.address, given.address))
     if (

@@ -70,7 +70,7 @@ class EventFormatter(logging.Formatter):
 
 
 def start_logging(settings: Settings, *, log_format: LogFormat | None = None, stream: TextIO | None = None) -> Log:
-    """Sends everything that is logged in this process to `stream`, which is stderr by default."""
+    """Sends everything that is logged in this process to `stream`, which defaults to stderr."""
     stream = stream or sys.stderr
     chosen = log_format or settings.log_format
     handler = logging.StreamHandler(stream)
@@ -82,7 +82,7 @@ def start_logging(settings: Settings, *, log_format: LogFormat | None = None, st
     root.setLevel(logging.WARNING)
     logger = logging.getLogger("fairpost")
     logger.setLevel(logging.INFO)
-    logging.raiseExceptions = False  # keep running if the reader of the log has exited
+    logging.raiseExceptions = False  # keep running if the log reader has exited
     return log_with(logger)
 
 

@@ -70,7 +70,7 @@ def vault_of(settings: Settings) -> "Vault":
 
 
 def network_guard(settings: Settings) -> "NetworkGuard":
-    """Returns the guard that restricts the accounts of workspaces."""
+    """Returns the guard that restricts which servers workspace accounts may use."""
     from fairpost.smtp.guard import NetworkGuard
 
     return NetworkGuard(allowed=settings.allowed_networks, ports=settings.allowed_ports)

@@ -1,7 +1,7 @@
 """Store and read users, their links, sign-ins and sessions. Permissions are checked elsewhere.
 
 Each change to a user first locks the user's row, so the second of two concurrent changes sees the result of the first.
-`now` is for tests and simulations; by default, the database's clock applies.
+`now` is for tests and simulations; by default, the database clock is used.
 """
 
 from collections.abc import Collection
@@ -213,7 +213,7 @@ async def newest_pending(store: "Store", person_id: PersonId, *, tries_max: int,
 
 
 async def codes_sent(store: "Store", person_id: PersonId, *, since: datetime) -> tuple[int, datetime | None]:
-    """Return how many codes were sent for sign-ins that started after the given time, and when the oldest of these
+    """Return how many codes were sent for sign-ins that started after the given time, and when the oldest of those
     sign-ins started.
     """
     sql = """SELECT coalesce(sum(s.codes), 0) AS codes, min(s.created_at) AS oldest FROM fairpost.sign_ins s

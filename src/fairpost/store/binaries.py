@@ -48,7 +48,7 @@ class Binaries:
 
 @lru_cache
 def find_binaries(major: int | None = None) -> Binaries:
-    """Return the first usable PostgreSQL installation, or the first usable one of the given major version."""
+    """Return the first usable PostgreSQL installation. If `major` is given, only that major version is usable."""
     rejected = []
     for candidate in installations():
         if candidate.major == major or (major is None and candidate.major >= OLDEST_MAJOR):

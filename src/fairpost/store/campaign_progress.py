@@ -1,4 +1,4 @@
-"""Store the progress of campaigns: the latest snapshot of each, and the number of e-mails sent over time."""
+"""Store campaign progress: the latest snapshot of each, and the number of e-mails sent over time."""
 
 import json
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Snapshot:
 
 
 async def count(store: "Store", *, seconds_max: float) -> int:
-    """Count the e-mails of campaigns that are due for a count.
+    """Count the e-mails in campaigns that are due for a count.
 
     Return the number of campaigns counted, which is 0 if another engine is already counting.
     """

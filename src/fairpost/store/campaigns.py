@@ -40,7 +40,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchStep:
-    """The content of a step at the time of the launch."""
+    """The content of a step at launch."""
 
     step: int
     template: str
@@ -80,7 +80,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the counts of e-mails and prospects from
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are counts of e-mails or prospects from
     planning.
     """
 
@@ -114,7 +114,7 @@ class StillToSend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """The outcome of one e-mail of a campaign."""
+    """The outcome of one campaign e-mail."""
 
     email_id: int
     step: int

@@ -33,7 +33,7 @@ PLANS_S_MAX = 60.0  # statements are replanned after this time, because the tabl
 CONNECT_S_MAX = 15.0
 ANSWER_S_MAX = 30.0  # per statement
 BULK_S_MAX = 600.0  # per statement that handles a lot of data, such as imports or months of history
-LOOK_MS = 5_000  # how often the server checks whether the client of a statement in progress is still connected
+LOOK_MS = 5_000  # how often, during a statement, the server checks whether its client is still connected
 LEAVE_S_MAX = 3.0  # time to ask the server to cancel a statement
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
 
@@ -131,8 +131,8 @@ async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
     process is gone.
 
     When a connection starts, PostgreSQL reports its real process ID, but a pooler makes one up. Only the row count is
-    needed, so the query need not be prepared. Without the check that this function enables, the server would finish the
-    statement of a killed process and hold its locks until then.
+    needed, so the query need not be prepared. Without the check that this function enables, the server would finish a
+    statement whose process was killed, and hold its locks until then.
     """
     look = f"set_config('client_connection_check_interval', '{LOOK_MS}', false)"
     rows: str = await conn.execute(

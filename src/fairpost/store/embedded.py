@@ -109,7 +109,7 @@ class ServerStatus:
 
 
 class EmbeddedServer:
-    """The PostgreSQL server of one home directory. Many processes and threads may use it at once."""
+    """The PostgreSQL server for one home directory. Many processes and threads may use it at once."""
 
     def __init__(
         self, home: Path, *, settings: Mapping[str, str] | None = None, binaries: Binaries | None = None

@@ -26,7 +26,7 @@ _OF_EMAIL = """
 
 
 async def take_turn(store: "Store") -> int | None:
-    """Assign positions to new events in one commit, so that they can be read. Return the number of events.
+    """Assign positions to new events in one commit, which makes them readable. Return the number of events.
 
     Return None if another process is already doing so.
     """

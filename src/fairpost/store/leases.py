@@ -81,7 +81,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
 
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
-        """Return the sends of the past day, oldest first, if the account has limits that need them."""
+        """Return the sends from the past day, oldest first, if the account has limits that need them."""
         rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 

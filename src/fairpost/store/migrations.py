@@ -1,4 +1,4 @@
-"""Install the schema. Apply each numbered migration once, and replace the functions whenever their text changes.
+"""Install the schema. Apply each numbered migration once and replace the functions whenever their text changes.
 
 An applied migration is never edited, and its checksum is kept. Errors are corrected in a later migration. Functions
 live in separate files, one per operation, and are always replaced as a complete set.

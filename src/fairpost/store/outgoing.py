@@ -43,7 +43,7 @@ class OutgoingStore(Database):
     async def public_ids(self) -> PublicIds:
         """Return the converter between e-mail IDs and public IDs.
 
-        The key is read only once, because it never changes. Only the owner of the database may read it.
+        The key is read only once, because it never changes. Only the database owner may read it.
         """
         if self._public_ids is None:
             row = await self.row("SELECT k.key, k.since FROM fairpost.public_ids k")
@@ -88,7 +88,7 @@ class OutgoingStore(Database):
         """Return the active signing keys. The result is cached, because most workspaces have none.
 
         The service itself has no domains. Its own e-mails are signed with the keys for the domains of the operator's
-        accounts, whichever workspace the keys belong to.
+        accounts, regardless of which workspace owns the keys.
         """
         now_s = clock.monotonic()
         known = self._signing.get(workspace)

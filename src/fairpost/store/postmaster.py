@@ -54,7 +54,7 @@ def read_pid_file(data_dir: Path) -> PidFile | None:
 
 
 def cluster_tag(data_dir: Path) -> str:
-    """Return the cluster_name of this data directory, which PostgreSQL puts in the title of all its processes."""
+    """Return the cluster_name of this data directory, which PostgreSQL puts in the titles of all its processes."""
     return f"fairpost-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]}"
 
 

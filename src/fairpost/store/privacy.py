@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 EMAILS_AT_ONCE = 200
-Reach = Callable[[int], None]  # receives the number of bytes of history that have been read
+Reach = Callable[[int], None]  # receives the number of history bytes read so far
 
 
 async def parsed(store: "Store", address: str) -> str:
@@ -36,7 +36,7 @@ async def parsed(store: "Store", address: str) -> str:
 
 
 async def history_bytes(store: "Store") -> int:
-    """Return the size of the history to be read."""
+    """Return the size of the history to be read, in bytes."""
     return sum([size for _, size in await _partitions(store)])
 
 
@@ -82,7 +82,7 @@ async def erase(
     """Erase a person's data. Raises FairpostError if this is not an address.
 
     If any e-mails are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first commit and
-    receives the hash of the address.
+    receives the address hash.
     """
     store = store.in_bulk()
     address = await parsed(store, address)

@@ -261,7 +261,7 @@ async def members(
 ) -> list[Prospect] | None:
     """Return the members of a list in the order in which they were added, or None if there is no such list.
 
-    Reads the index of the list in order.
+    Reads the list index in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name

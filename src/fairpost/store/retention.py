@@ -47,7 +47,7 @@ async def drop_month(store: "Store", *, before: datetime) -> DroppedMonth | None
 
 
 async def drop_event_days(store: "Store", *, before: datetime) -> int:
-    """Drop the events of all complete days before the given time. Return the number of days."""
+    """Drop the events from all complete days before the given time. Return the number of days dropped."""
     days: int = await store.in_bulk().value("SELECT fairpost.drop_event_days($1, $2)", before, clock.stated())
     return days
 

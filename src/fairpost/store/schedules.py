@@ -1,5 +1,5 @@
 """Store when a workspace's campaigns may send, and how many e-mails per day. This includes the settings and the
-calendar, which is computed weeks ahead.
+calendar, which is computed weeks in advance.
 """
 
 import json
@@ -80,7 +80,7 @@ async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> 
 
 
 async def begin_ramp_up(store: "Store", workspace: str, day: date) -> None:
-    """Start the ramp-up on this local day, unless it has already begun."""
+    """Start the ramp-up on this local day, unless it has already started."""
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, first_day) VALUES ($1, $2)
            ON CONFLICT (workspace) DO UPDATE SET first_day = excluded.first_day, revision = w.revision + 1 WHERE w.first_day IS NULL""",

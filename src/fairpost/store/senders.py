@@ -1,4 +1,4 @@
-"""Store the records and activity of senders, and the decisions about them.
+"""Store sender records, sender activity, and decisions about senders.
 
 The decisions themselves are made elsewhere.
 """
@@ -202,8 +202,8 @@ async def decide(
     """Store and apply a decision about the sender as of `after.revision`.
 
     Return False if the sender has changed in the meantime, or None if it is locked and the caller should try again
-    later. `is_new` means that a throttle begins and operators must be notified; `offended_at` is the time of the event
-    that caused it.
+    later. `is_new` means that a throttle is starting and operators must be notified; `offended_at` is the time of the
+    event that caused it.
     """
     throttle = after.throttle
     with suppress(asyncpg.LockNotAvailableError):

@@ -228,8 +228,8 @@ def _step(index: int) -> int:
 
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
-    """Return how many of these e-mails are sent in a row. Each must be due by the time of its slot, and no other e-mail
-    may be due before it.
+    """Return how many of these e-mails are sent in a row. Each must be due by its slot time and before any other
+    e-mail.
     """
     n = min(head.size, slots.size)
     if head.interval > slots.interval:

@@ -112,7 +112,7 @@ BEGIN
     RETURN fairpost.complaint(field, format('%s is not an e-mail address', left(given::text, 300)));
 END $$;
 
--- Returns the problem with a short text, or null if there is none.
+-- Returns the problem with a short string, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_word(field text, value jsonb, chars_max integer, may_be_empty boolean) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN

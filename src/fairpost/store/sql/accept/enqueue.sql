@@ -15,7 +15,7 @@ BEGIN
     RETURN recipients;
 END $$;
 
--- Returns the addresses of the envelope. A recipient that is named twice receives one copy.
+-- Returns the envelope addresses. A recipient that is named twice receives one copy.
 CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

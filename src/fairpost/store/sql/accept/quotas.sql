@@ -14,8 +14,8 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;
 
--- The users of a workspace share about a thousand locks, because a call that names ten thousand users must not fill the server's lock table. No
--- transaction waits for one of another workspace.
+-- The users of a workspace share about a thousand locks, because a call that names ten thousand users must not fill the server's lock table.
+-- Transactions from different workspaces never wait for each other.
 CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
@@ -158,15 +158,15 @@ DECLARE
     places_max CONSTANT integer := 64;
 BEGIN
     FOR place IN 0..places_max - 2 LOOP
-        IF pg_try_advisory_xact_lock(fairpost.quota_lock(p_workspace, '') + 8796093022208 + place) THEN   -- beyond the range of the users' locks
+        IF pg_try_advisory_xact_lock(fairpost.quota_lock(p_workspace, '') + 8796093022208 + place) THEN   -- beyond the range of the user locks
             RETURN place;
         END IF;
     END LOOP;
     RETURN places_max - 1;
 END $$;
 
--- Counts accepted e-mails for each user, and for each workspace with a daily limit. The microseconds of an hour identify the slot of a workspace's
--- counter.
+-- Counts accepted e-mails for each user, and for each workspace with a daily limit. The microseconds of an hour identify the workspace's
+-- counter slot.
 CREATE OR REPLACE FUNCTION fairpost.count_submissions(emails jsonb, ords integer[], news boolean[], p_daily_max integer, p_workspace_max integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)

@@ -11,7 +11,7 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
 $$;
 
--- Returns the leaf of an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
+-- Returns the leaf for an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
 -- attached. The leaves of mail from before users had homes were hashed without the word 'home'. Such mail keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
@@ -47,7 +47,7 @@ BEGIN
                                   OR EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email AND e.campaign_id IS NULL));
 END $$;
 
--- Returns the fingerprint of a request, to compare with that of the first request with the same key.
+-- Returns the fingerprint of a request, for comparison with that of the first request that used the same key.
 CREATE OR REPLACE FUNCTION fairpost.fingerprint(request jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ('x' || substr(encode(sha256(convert_to((jsonb_strip_nulls(request) - 'idempotency_key')::text, 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint

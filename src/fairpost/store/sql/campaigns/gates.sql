@@ -1,7 +1,7 @@
 -- Decides when a campaign's mail may be sent: only within the sending window, and only until the quota for the local day is used up. At other times,
 -- the stream is closed in the tree until the time stored there, so that engines do not claim mail that they may not send.
 
--- Returns the quota of the local day at the given time, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
+-- Returns the quota for the local day at the given time, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
@@ -66,7 +66,7 @@ BEGIN
     until := nullif(t, p_now);
 END $$;
 
--- Closes or opens the streams of a workspace (or one of them), whichever applies now.
+-- Closes or opens a workspace's streams (or one of them), as currently required.
 CREATE OR REPLACE FUNCTION fairpost.set_gates(p_workspace text, p_stream text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -108,7 +108,7 @@ LANGUAGE sql SET enable_nestloop = on AS $$
     UPDATE fairpost.emails e SET idempotency_key = NULL FROM unbegun u WHERE e.prospect_id = u.prospect_id AND e.campaign_id = u.campaign_id
 $$;
 
--- Returns whether one of these fields is absent or blank. The usual case (none is) is checked first, because that is fast.
+-- Returns whether any of these fields is absent or blank. The usual case (none is) is checked first, because that is fast.
 CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN fields ?& required AND NOT fields @? '$.* ? (@ == null || @ like_regex "^\\s*$")' THEN false ELSE fairpost.lacks_one(fields, required) END
