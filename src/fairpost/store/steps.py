@@ -52,7 +52,7 @@ class StepStore(Database):
         step: int | None = None,
         now: datetime | None = None,
     ) -> Begun:
-        """Begin an e-mail.
+        """Begin sending an e-mail.
 
         `evidence` identifies the e-mail in case Fairpost has to ask the provider about it later. `step` is the number
         of this step within the lease.

@@ -77,7 +77,7 @@ async def listed(
 
 
 async def known_of(store: "Store", address: str) -> tuple[list[Suppression], list[SoftBounces]]:
-    """Return everything stored about one address, which is where it is suppressed and where it has soft-bounced."""
+    """Return everything stored about one address: where it is suppressed and where it has soft-bounced."""
     where = await store.fetch(
         _KNOWN_OF,
         *(address, ERASED),

@@ -136,7 +136,7 @@ async def add_secret(
 
 
 async def secrets_of(store: "Store", webhook_id: int, *, now: datetime) -> list[WebhookSecret]:
-    """Return the secrets that are currently used for signing, newest first. Only the owner of the database may call
+    """Return the secrets that are currently used for signing, newest first. Only the database owner may call
     this.
     """
     rows = await store.fetch(
@@ -247,7 +247,7 @@ async def delivery(store: "Store", webhook: Webhook, delivery_id: int) -> Delive
 
 
 async def event_at(store: "Store", webhook: Webhook, cursor: str) -> Event | None:
-    """Return the event of a log entry, or None if it has been dropped in the meantime."""
+    """Return the event that a log entry is about, or None if it has been dropped in the meantime."""
     turn, _, id_ = cursor.partition(".")
     sql = "SELECT e.* FROM fairpost.events_after($1, 1, $2) e WHERE e.id = $3"
     try:

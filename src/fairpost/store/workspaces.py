@@ -300,7 +300,7 @@ async def domain_checked(store: "Store", workspace: str, domain: str, *, proven_
 
 
 async def put_health(store: "Store", workspace: str, domain: str, findings: Sequence[Mapping[str, Any]]) -> None:
-    """Store the findings of a DNS check of the domain."""
+    """Store the findings from a DNS check of the domain."""
     await store.value(
         """INSERT INTO fairpost.domain_health (workspace, domain, findings, at) VALUES ($1, $2, $3, coalesce($4, clock_timestamp()))
            ON CONFLICT (workspace, domain) DO UPDATE SET findings = excluded.findings, at = excluded.at""",
@@ -311,7 +311,7 @@ async def put_health(store: "Store", workspace: str, domain: str, findings: Sequ
 async def health(
     store: "Store", *, workspace: str | None = None
 ) -> list[tuple[str, str, list[Mapping[str, Any]], datetime]]:
-    """Return each workspace and domain, with the findings and the time of the last check."""
+    """Return each workspace and domain, with the findings and the time of the most recent check."""
     rows = await store.fetch(
         """SELECT h.workspace, h.domain, h.findings, h.at FROM fairpost.domain_health h
            WHERE $1::text IS NULL OR h.workspace = $1 ORDER BY h.workspace, h.domain""",
@@ -463,7 +463,7 @@ async def invitations_sent(store: "Store", workspace: str, address: str) -> tupl
 async def audit(
     store: "Store", workspace: str | None, *, before: int | None = None, most: int = 50
 ) -> list[AuditEntry]:
-    """Return audit entries, newest first. If no workspace is given, return the entries of the installation itself."""
+    """Return audit entries, newest first. If no workspace is given, return the entries for the installation itself."""
     rows = await store.fetch(
         """SELECT * FROM fairpost.audit a WHERE a.workspace IS NOT DISTINCT FROM $1 AND a.id < coalesce($2, 9223372036854775807)
            ORDER BY a.id DESC LIMIT $3""",

@@ -12,7 +12,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     processes: int
-    cpu_s: float  # CPU time since the start of each process
+    cpu_s: float  # CPU time that the processes have used since they started
     rss_bytes: int  # shared pages are counted once for each process
 
 

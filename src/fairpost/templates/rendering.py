@@ -1,4 +1,4 @@
-"""Renders the content of e-mails with placeholders for each recipient, as in `Hello {{ first_name or "there" }}`.
+"""Renders e-mail content with placeholders for each recipient, as in `Hello {{ first_name or "there" }}`.
 
 The language is a small subset of Jinja for authors who do not program: fields, fallbacks, `if` and `for`. reader.py
 reads each template first, finds its fields, and rejects anything outside that language; minijinja then only runs the
@@ -115,7 +115,7 @@ class Compiled:
 
     @property
     def chars(self) -> int:
-        """The length of the sources, which is roughly the memory that the cached template uses."""
+        """The total length of the sources, which is roughly the memory that the cached template uses."""
         return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
@@ -151,7 +151,7 @@ class Compiled:
 
 
 def missing_of(compiled: Compiled, fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the missing fields of this recipient, in order. Nothing is rendered, so a million recipients take a
+    """Returns the fields that this recipient lacks, in order. Nothing is rendered, so a million recipients take a
     second or two.
     """
     return tuple(path for path in compiled._needs if not _is_filled(_at(fields, path)))

@@ -1,4 +1,4 @@
-"""Sample values for a preview, guessed from the names of the fields and from how the fields are used."""
+"""Sample values for a preview, guessed from the field names and from how the fields are used."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _Tree = dict[str, "_Tree"]  # each step of a path, with the steps below it
 
 
 def sample_of(compiled: Compiled) -> dict[str, Any]:
-    """Returns values for a preview, guessed from the names of the fields and from how the fields are used."""
+    """Returns values for a preview, guessed from the field names and from how the fields are used."""
     numbers = {tuple(path.split(".")) for path in compiled._numbers}
     tree: _Tree = {}
     for path in compiled._shape:
@@ -31,7 +31,7 @@ def sample_of(compiled: Compiled) -> dict[str, Any]:
 
 
 def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -> Any:
-    """Returns the sample value at one position in the tree of fields. `tree` contains the fields below it."""
+    """Returns the sample value at one position in the field tree. `tree` contains the fields below it."""
     if at in numbers:
         return 3
     if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):

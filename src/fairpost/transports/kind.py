@@ -52,7 +52,7 @@ class TransportKind(ABC, Generic[S]):
     way: ClassVar[str]  # how an account sends, for example "by SMTP"
     channel: ClassVar[Channel] = Channel.SMTP  # the provider whose reply codes the server uses
     steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
-    asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
+    asked: ClassVar[tuple[Setting, ...]]  # the settings that a request may contain
     preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider
     presets: ClassVar[Mapping[str, str]] = {}  # presets that replace `preset`, by the address's provider
     read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that enables reading the mailbox
@@ -196,7 +196,7 @@ class TransportKind(ABC, Generic[S]):
 
     @abstractmethod
     def in_short(self, settings: S) -> str:
-        """Describes the server for a table of accounts."""
+        """Describes the server for the accounts table."""
 
     def in_full(self, settings: S) -> str:
         return self.in_short(settings)
@@ -209,7 +209,7 @@ class TransportKind(ABC, Generic[S]):
         return self.name
 
     def secret_in_short(self, settings: S) -> str | None:
-        """Describes the kind of the sealed secret, unless it is a password."""
+        """Describes what kind of secret is sealed, unless it is a password."""
         return None
 
     def facts(self, settings: S) -> dict[str, Any]:

@@ -95,4 +95,4 @@ class Tried:
     text: str = ""
     reply: Reply | None = None
     advice: str = ""  # set if there is specific advice for the failing step
-    name: str = ""  # the name of a step that has no SMTP name
+    name: str = ""  # the step's name, if SMTP has no name for it

@@ -59,7 +59,7 @@ class Signer:
 
 
 def keys_of(address: str, keys: tuple[SealedKey, ...]) -> tuple[SealedKey, ...]:
-    """Returns the keys of the address's domain, or of the nearest parent domain that has any."""
+    """Returns the keys for the domain of the address, or for the nearest parent domain that has any."""
     domain = _domain(address)
     above = [key for key in keys if domain == key.domain or domain.endswith("." + key.domain)]
     nearest = max((len(key.domain) for key in above), default=0)

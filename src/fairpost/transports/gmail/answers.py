@@ -50,7 +50,7 @@ class RawMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a list of messages. If the list contains the changes since a given position, `history_id` is the
+    """A page of a message list. If the list contains the changes since a given position, `history_id` is the
     mailbox's current position.
     """
 
@@ -245,7 +245,7 @@ def _in_words(answered: Answered) -> str:
 
 
 def _retry_at(headers: Mapping[str, str], message: str, *, now: datetime) -> datetime | None:
-    """Returns the later of the two times given in the header and in the message."""
+    """Returns the later of the times given in the header and the message."""
     found = [_by_header(headers.get("retry-after", ""), now=now), _by_message(message)]
     moments = [min(moment, now + RETRY_MAX) for moment in found if moment is not None and moment > now]
     return max(moments, default=None)

@@ -258,7 +258,7 @@ class Stopped(Exception):
 
 
 class Body:
-    """A request's content, which is passed to the connection in chunks. Permission is checked right before the last
+    """A request body, which is passed to the connection in chunks. Permission is checked right before the last
     chunk, no matter how long it took to connect. This object also records whether the last chunk was sent.
     """
 
@@ -309,7 +309,7 @@ def _quoted(text: str) -> str:
 
 
 def _in_words(error: Exception) -> str:
-    """Describes the connection error. The text of an httpx timeout contains only the name of the timeout."""
+    """Describes the connection error. The text of an httpx timeout contains only its name."""
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return "connection timed out"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):

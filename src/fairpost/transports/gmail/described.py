@@ -5,9 +5,7 @@ from fairpost.transports.oauth.described import OAUTH, sign_in
 from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
-    Setting(
-        name="oauth", type=OAUTH, is_needed=True, about="How to get access tokens. The kind must be one of Google's."
-    ),
+    Setting(name="oauth", type=OAUTH, is_needed=True, about="How to get access tokens. Only Google kinds are allowed."),
     Setting(
         name="subject",
         chars_max=320,

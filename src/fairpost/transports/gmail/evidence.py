@@ -16,7 +16,7 @@ from fairpost.transports.port import Answer, Evidence, Fate
 MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost and identifies its e-mail
 DRAFT = "draft"  # key of the draft ID in the evidence
 THREAD = "thread"
-ADDRESSED = "addressed"  # key of the digest of the recipients
+ADDRESSED = "addressed"  # key for the recipient digest
 
 WAITS_S = (1.0, 4.0)  # pauses before the second and third attempts of the same query
 WAIT_S_MAX = 15.0  # if Google requests a longer wait, the query is abandoned, and the e-mail is retried later

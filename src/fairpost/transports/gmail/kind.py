@@ -148,7 +148,7 @@ class Gmail(TransportKind[GmailSettings]):
 
         subject = given.get("subject")
         if not OauthKind(given["oauth"]["kind"]).is_google:
-            raise WrongSetting("oauth.kind", "must be one of Google's kinds")
+            raise WrongSetting("oauth.kind", "must be a Google kind")
         oauth, secret = requested_oauth(given["oauth"])
         if subject and oauth.kind is not OauthKind.GOOGLE_SERVICE_ACCOUNT:
             raise WrongSetting("subject", "needs a service account: a refresh token works only for its own mailbox")

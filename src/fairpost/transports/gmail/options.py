@@ -154,7 +154,7 @@ def _mailbox(subject: str | None) -> str | None:
 
 
 def _url(url: str | None) -> str | None:
-    """Checks the URL of the Gmail API. An empty string means Google's own URL. Tokens leave this machine only over TLS."""
+    """Checks the Gmail API URL. An empty string means Google's own URL. Tokens leave this machine only over TLS."""
     from urllib.parse import urlsplit
 
     from fairpost.transports.oauth.errors import Refused

@@ -14,7 +14,10 @@ OAUTH = Group(
         Setting(name="kind", type=OauthKind, is_needed=True),
         Setting(name="client_id", pattern=_ID, chars_max=200, about="ID or secret of the registered application."),
         Setting(
-            name="tenant", pattern=_ID, chars_max=200, about="Microsoft's directory (tenant) ID, or one of its domains."
+            name="tenant",
+            pattern=_ID,
+            chars_max=200,
+            about="Your Microsoft directory (tenant) ID, or one of its domains.",
         ),
         Setting(
             name="client_secret",

@@ -1,4 +1,4 @@
-"""Gets Google's tokens, for a service account that acts for a mailbox of its Workspace or for a person who gave
+"""Gets tokens from Google for a service account that acts for a mailbox in its Workspace, or for a person who gave
 consent.
 
 google-auth signs the assertion. This module sends the request itself, because google-auth's client retries, uses its

@@ -1,4 +1,4 @@
-"""Gets Microsoft's tokens through msal, for an application that sends on its own behalf or for a person who gave
+"""Gets tokens from Microsoft through msal for an application that sends on its own behalf, or for a person who gave
 consent. msal itself caches tokens and refusals. Each fetch therefore uses a new application object, so that Fairpost's
 cache is the only one.
 """

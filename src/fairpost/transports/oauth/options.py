@@ -24,7 +24,8 @@ Oauth = Annotated[
     ),
 ]
 Tenant = Annotated[
-    str | None, typer.Option(metavar="ID", help="Microsoft's directory (tenant) ID, or a domain of the organisation.")
+    str | None,
+    typer.Option(metavar="ID", help="Your Microsoft directory (tenant) ID, or a domain of the organisation."),
 ]
 ClientId = Annotated[str | None, typer.Option(metavar="ID", help="ID of the registered application.")]
 KeyFile = Annotated[

@@ -36,7 +36,7 @@ def mailbox_of(settings: SmtpSettings) -> Mailbox:
 
 
 def parse_imap_url(url: str) -> Mailbox:
-    """Parses the URL of a mailbox. Raises WrongUrl."""
+    """Parses a mailbox URL. Raises WrongUrl."""
     try:
         return _parsed(url)
     except WrongUrl as wrong:

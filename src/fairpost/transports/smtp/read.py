@@ -1,4 +1,4 @@
-"""Reads the mailbox of an SMTP account over IMAP, with the account's login. Opens folders read-only.
+"""Reads the mailbox of an SMTP account over IMAP, using the account's login. Opens folders read-only.
 
 The position is the last UID that was read. It is valid as long as the folder's UIDVALIDITY is the same and the next
 UID is higher. Otherwise, the server has renumbered its messages, and all messages that arrived since the last check are

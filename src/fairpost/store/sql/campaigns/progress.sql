@@ -1,10 +1,10 @@
--- The progress of campaigns. Engines count it periodically and store it as a few hundred points per campaign.
+-- Campaign progress. Engines count it periodically and store it as a few hundred points per campaign.
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
 -- Counts the campaigns that are due, and stops after about the given number of seconds. Only one process counts at a time; concurrent calls do
--- nothing. Returns the number of campaigns counted. A running campaign is counted every minute, or less often if counting is slow, so that at most 1
--- % of the time is spent on it. An inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once
+-- nothing. Returns the number of campaigns counted. A running campaign is counted every minute, or less often if counting is slow, so that counting
+-- takes at most 1% of the time. An inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once
 -- more.
 CREATE OR REPLACE FUNCTION fairpost.count_campaigns(p_seconds_max double precision DEFAULT 1, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$

@@ -91,7 +91,7 @@ CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max inte
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    why jsonb;   -- the note of the person who cancelled the campaign
+    why jsonb;   -- the note by the person who cancelled the campaign
     gone bigint[];
 BEGIN
     SELECT coalesce(c.reason_params, '{}') INTO why FROM fairpost.campaigns c WHERE c.id = p_campaign AND c.state = 'cancelled';
@@ -110,7 +110,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Deletes the rules about the campaign's streams, because none of its e-mails is waiting any more.
+-- Deletes the rules about the campaign's streams, because the campaign has no more waiting e-mails.
 CREATE OR REPLACE FUNCTION fairpost.forget_gates(p_campaign bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -192,7 +192,7 @@ END $$;
 -- such an e-mail, or is for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- Starts at the end of the index, because entries of deleted rows are at its beginning.
+    -- Starts at the end of the index, because entries for deleted rows are at its beginning.
     SELECT (SELECT true FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown'))
             ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;

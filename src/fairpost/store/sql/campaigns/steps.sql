@@ -34,7 +34,7 @@ BEGIN
     FROM fairpost.queue q WHERE q.id = next.id;
 END $$;
 
--- Does the same as `schedule_next_step` for e-mails that were sent, all at once. Their follow-ups are locked, and their prospects are not paused.
+-- Does the same as `schedule_next_step`, but for many sent e-mails at once. Their follow-ups are locked, and their prospects are not paused.
 CREATE OR REPLACE FUNCTION fairpost.schedule_followers(p_ids bigint[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -132,8 +132,8 @@ BEGIN
 END $$;
 
 -- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode from the time it reads the pause until it commits.
--- Ending the pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so that a batch of
--- thousands of prospects holds only a few.
+-- Ending the pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so even a batch of
+-- thousands of prospects holds no more than that.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666

@@ -18,8 +18,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Drops all days before the given time and returns the number of days. From then on, cursors that point to these days are rejected. Waits for locked
--- tables in the same way as drop_history.
+-- Drops all days before the given time and returns the number of days dropped. From then on, cursors that point to those days are rejected. Waits for
+-- locked tables in the same way as drop_history.
 CREATE OR REPLACE FUNCTION fairpost.drop_event_days(p_before timestamptz, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '200ms' SET client_min_messages = warning AS $$
 DECLARE

@@ -1,8 +1,6 @@
--- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from any
--- cursor.
+-- Reads events in turn order. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from any cursor.
 
--- Returns the position of a cursor, or raises an error, which is FP007 if the events after the cursor were dropped and FP001 if the text is not a
--- cursor.
+-- Returns the position of a cursor. Raises FP007 if the events after the cursor were dropped, or FP001 if the text is not a cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -80,8 +78,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. Continue after the cursor of the last row. If
--- there are no more events, this row has no id. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces.
+-- Returns the next events after a cursor or, without a cursor, from the oldest event still stored. To continue, pass the cursor of the last row. If
+-- there are no more events, that row has no id. `p_workspace` defaults to the session's own workspace or, for the operator, to all workspaces.
 -- `p_kinds` restricts the result to these types.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
     p_after text DEFAULT NULL, p_max integer DEFAULT 100, p_workspace text DEFAULT NULL, p_kinds text[] DEFAULT NULL

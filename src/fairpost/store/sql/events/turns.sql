@@ -12,7 +12,7 @@ $$;
 
 -- Adds a turn and returns its number of events, or null if another transaction is adding one. Writes nothing if there are no new events. Call this
 -- function in a separate transaction, because other callers wait until it ends. If there are many events, they are split into several turns, each
--- with a range of ids, so that reading one turn does not read the others.
+-- covering a range of ids, so that reading one turn does not read the others.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE

@@ -36,8 +36,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- The first step of an erasure. Afterwards, the person receives no more mail, unless `p_keep_sendable` is true. Deletes the data stored by address:
--- prospects with their lists and fields, counts of bounces, and entries on the suppression list, of which only the hashes are kept. `written`
--- contains the forms of the address that were found.
+-- prospects with their lists and fields, bounce counts, and entries on the suppression list, of which only the hashes are kept. `written` contains
+-- the forms in which the address was found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
@@ -145,7 +145,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Erases the person from finished e-mails. If an e-mail was sent to this person alone, the only facts kept are that it existed, its time, its account
--- and its outcome. Returns the number of e-mails.
+-- and its outcome. Returns the number of e-mails changed.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -206,8 +206,8 @@ BEGIN
     UPDATE fairpost.attachments a SET filename = fairpost.without(a.filename, pattern) WHERE a.content_id = p_content AND a.filename ~* pattern;
 END $$;
 
--- Erases the address from a batch of events and, for all workspaces, from the status reasons of accounts. Continue after `last`; if it is null, there
--- are no more events.
+-- Erases the address from a batch of events and, when erasing for all workspaces, from account status reasons. Continue after `last`; if it is null,
+-- there are no more events.
 CREATE OR REPLACE FUNCTION fairpost.erase_events(
     p_workspace text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 50000, OUT erased integer, OUT last bigint
 )

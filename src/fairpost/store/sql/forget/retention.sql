@@ -12,7 +12,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
 $$;
 
 -- Returns why a month that is over cannot be dropped, or null if it can be. An e-mail belongs to the month in which it was enqueued but may finish
--- much later. It is kept as long as other e-mails that finished at the same time. Needs the key of the queue and queue_followers.
+-- much later. It is kept as long as other e-mails that finished at the same time. Needs the queue's primary key and queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -43,8 +43,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- Returns contents of a month that are still used by campaign steps, waiting e-mails, or e-mails of later months. Skips from one content to the next
--- in the index, so that a million e-mails with the same content require only one lookup. Needs queue_of_content and emails_of_content.
+-- Returns those contents of a month that are still used by campaign steps, waiting e-mails, or e-mails of later months. Skips from one content to the
+-- next in the index, so that a million e-mails with the same content require only one lookup. Needs queue_of_content and emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE later(id) AS (
@@ -109,8 +109,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes rows outside any month: e-mails of months without a partition, and contents that outlived their month. There are few such rows,
--- so they are deleted individually. Returns the number of rows. If the number is `p_max`, call again.
+-- Deletes rows outside any month: e-mails of months without a partition, and contents that outlived their month. There are few such rows, so they are
+-- deleted individually. Returns the number of rows deleted. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -151,8 +151,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Deletes events, returned mail, and messages in the development inbox that are older than the given time, oldest first. Returns the number of rows.
--- If the number is `p_max` or more, call again.
+-- Deletes events, returned mail, and messages in the development inbox that are older than the given time, oldest first. Returns the number of rows
+-- deleted. If the number is `p_max` or more, call again.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WITH returned AS (

@@ -11,7 +11,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_state || CASE WHEN p_attempts > 0 THEN ':retry' ELSE ':new' END
 $$;
 
--- Returns the ids of a page of one workspace's e-mails, newest first, below an id. Each statement reads one index backwards and stops at the limit.
+-- Returns one page of a workspace's e-mail ids, newest first, below the given id. Each statement reads one index backwards and stops at the limit.
 -- This is the index on (workspace, id), but emails_not_sent is used if sent e-mails are not requested, and queue_held for claimed e-mails. History
 -- has a partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and
 -- each statement is written so that one plan suits all parameters.
@@ -163,7 +163,7 @@ BEGIN
     RETURN coalesce((SELECT c.is_template FROM fairpost.contents c WHERE c.id = p_content), false);
 END $$;
 
--- Returns the images that the HTML of one e-mail embeds with cid:, in order, up to a total number of bytes.
+-- Returns the images that the HTML of one e-mail embeds with cid:, in order, up to a total size.
 CREATE OR REPLACE FUNCTION fairpost.pictures_of(p_id bigint, p_types text[], p_bytes_max integer) RETURNS TABLE (
     filename text, content_type text, inline_id text, data bytea
 )

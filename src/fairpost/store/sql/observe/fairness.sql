@@ -1,4 +1,4 @@
--- The figures of `fairpost fairness`, taken from the tree's own counts, the arrivals that the tree has not absorbed, and hourly counters. The cost
+-- The figures for `fairpost fairness`, taken from the tree's own counts, the arrivals that the tree has not absorbed, and hourly counters. The cost
 -- depends on the number of senders and their hourly counters, never on the number of e-mails. `p_workspace` restricts the figures to one workspace
 -- (null means all). Senders are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
 
@@ -54,11 +54,11 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Returns the senders whose e-mails have been served since the given time. E-mails sent, bounced and rejected are counted together. `is_fair` selects
--- e-mails served by the fair queue or in order of arrival; null means both.
---   hour        the results of each hour by each queue; `n` is the total
---   workspace, user    the senders with the most e-mails by either queue, at most `p_max` of each kind
---   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; rows for both queues only if both served mail
+-- Returns the senders whose e-mails have been served since the given time. E-mails sent, bounced and rejected are counted together. `is_fair` is true
+-- for e-mails served by the fair queue, false for those served in order of arrival, and null for both together.
+--   hour        the results for each hour and queue; `n` is the total
+--   workspace, user    the senders with the most e-mails in both queues together, at most `p_max` of each kind
+--   workspaces, users  `times` of them had `n` e-mails each in this queue, for computing inequality; rows for both queues only if both served mail
 CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
 RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$

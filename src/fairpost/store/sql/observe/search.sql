@@ -1,9 +1,9 @@
--- Finds e-mails by their properties. A search uses the index for one of the properties, which returns e-mails newest first, and checks each of these
--- e-mails for the other properties.
+-- Finds e-mails by their properties. A search uses the index for one of the properties, which returns e-mails newest first, and checks each result
+-- for the other properties.
 
 -- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by` is `key`, `address`, `type`, `tag`,
 -- `stream`, `campaign` or `user`. All of these properties except addresses are unique only within a workspace. Each statement is written so that one
--- plan suits all parameters (see emails.sql). In the queue, only one index has the order (workspace, id). Without statistics, the planner might read
+-- plan suits all parameters (see emails.sql). In the queue, only one index is ordered by (workspace, id). Without statistics, the planner might read
 -- all rows through another index.
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$

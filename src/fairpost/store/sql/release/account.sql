@@ -162,7 +162,7 @@ BEGIN
 END $$;
 
 -- Removes an account if it has neither claimed e-mails nor waiting e-mails that only it may send. If it has any, returns their number and changes
--- nothing. The lease's row is locked first, as for a claim, so that nothing is claimed in the meantime.
+-- nothing. The lease row is locked first, as for a claim, so that nothing is claimed in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )

@@ -1,6 +1,6 @@
 -- Blocks. A block prevents a sender from using one account. Blocks are created by the account's worker. A block ends at its end time or when a person
--- lifts it. Like every begin, every change to a block locks the account's lease. Once a block is committed, sending does not start for any more
--- e-mails of the sender.
+-- lifts it. Like every begin, every change to a block locks the account's lease. Once a block is committed, the account does not start sending any
+-- more of the sender's e-mails.
 
 -- Returns the workspaces that are blocked on this account now, at most a hundred.
 CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]
@@ -63,7 +63,7 @@ BEGIN
     RETURN blocked;
 END $$;
 
--- Ends these blocks. The caller holds the lease's row. Also resets the counts, because otherwise the next e-mail could block the senders again.
+-- Ends these blocks. The caller has locked the lease row. Also resets the counts, because otherwise the next e-mail could block the senders again.
 CREATE OR REPLACE FUNCTION fairpost.end_blocks(p_account bigint, p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -78,16 +78,16 @@ BEGIN
     FROM fairpost.accounts a, unnest(p_workspaces) w(name) WHERE a.id = p_account;
 END $$;
 
--- Starts a new sample because the account was resumed. From then on, only later outcomes count. The caller holds the lease's row.
+-- Starts a new sample because the account was resumed. From then on, only later outcomes count. The caller has locked the lease row.
 CREATE OR REPLACE FUNCTION fairpost.begin_sample(p_account bigint) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.leases l SET sample = l.sample + 1 WHERE l.account_id = p_account
 $$;
 
--- Adds outcomes to the counts of each sender. Returns the figures needed to decide what to block, or no row if no e-mail bounced or was refused.
+-- Adds outcomes to each sender's counts. Returns the figures needed to decide what to block, or no row if no e-mail bounced or was refused.
 -- `suspects` are senders with bounces or refusals that are not blocked yet. `others_sent` is the number of e-mails that all other senders sent today.
--- `senders` is the number of senders that were served in this sample or have due mail for this account, where 2 means two or more. The caller holds
--- the lease's row.
+-- `senders` is the number of senders that were served in this sample or have due mail for this account, where 2 means two or more. The caller has
+-- locked the lease row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
 LANGUAGE plpgsql AS $$
@@ -159,7 +159,7 @@ BEGIN
     WHERE EXISTS (SELECT FROM troubled x WHERE x.bounced > 0 OR x.refused > 0);
 END $$;
 
--- Returns the counts of each sender on an account. Skips from one sender to the next in the index, and reads the newest version of each.
+-- Returns each sender's counts on an account. Skips from one sender to the next in the index and reads the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.counters
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (

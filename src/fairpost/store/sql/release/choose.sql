@@ -15,9 +15,9 @@ LANGUAGE sql AS $$
     WHERE c.ctid = behind.spot
 $$;
 
--- Returns the leaves to serve next and the number of e-mails of each. Locks the workspaces of these leaves. Returns null if there is no mail for this
--- account. `skipped` means that another claim holds some of the workspaces that are next. The others are then served for at most one round, so that
--- they do not get ahead. Null means that this was not checked.
+-- Returns the leaves to serve next and the number of e-mails to take from each. Locks the workspaces of these leaves. Returns null if there is no
+-- mail for this account. `skipped` means that another claim holds some of the workspaces that are next. The others are then served for at most one
+-- round, so that they do not get ahead. Null means that this was not checked.
 CREATE OR REPLACE FUNCTION fairpost.choose(roots fairpost.branch[], p_limit integer, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean)
 LANGUAGE plpgsql AS $$
 DECLARE

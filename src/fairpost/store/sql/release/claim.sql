@@ -27,7 +27,7 @@
 -- The four earliest places are acme 10.0, bolt 10.5, acme 11.0 and bolt 11.0. cato has been served most and waits until the others reach 13.0. A million
 -- e-mails waiting at cato would change nothing. The e-mails of each child are then shared out among its domains in the same way, and so on.
 --
--- Locks: workspaces are locked with SKIP LOCKED, so claims of one route do not wait for each other. The lock of a workspace protects everything below
+-- Locks: workspaces are locked with SKIP LOCKED, so claims on one route do not wait for each other. The lock of a workspace protects everything below
 -- it. Rows are locked first and then read in a separate statement, because under READ COMMITTED, only a new statement sees the commit of the previous
 -- lock holder.
 
@@ -127,8 +127,9 @@ BEGIN
 END $$;
 
 -- Claims once for many accounts of a pool that one process drives. Available e-mails are shared out among the accounts in turn, so that each account
--- gets some of every sender's mail. `p_limits` is the maximum number for each account. An account is missing from the result, and must claim alone,
--- if its lease is invalid or locked, if it may not send now, if it has blocked senders, or if mail is waiting that only this account may send.
+-- gets some of every sender's mail. `p_limits` is the maximum number of e-mails for each account. An account is missing from the result, and must
+-- claim alone, if its lease is invalid or locked, if it may not send now, if it has blocked senders, or if mail is waiting that only this account may
+-- send.
 CREATE OR REPLACE FUNCTION fairpost.claim_group(
     p_pool text, p_accounts bigint[], p_epochs bigint[], p_limits integer[], p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (account bigint, ids bigint[], again boolean, next_at timestamptz)

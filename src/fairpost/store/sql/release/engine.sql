@@ -84,7 +84,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t);
 END $$;
 
--- Returns the newest version of the lease of each of these accounts, or (null) of all accounts; see migration 0027.
+-- Returns the newest version of each given account's lease or, if null is given, of every lease; see migration 0027.
 CREATE OR REPLACE FUNCTION fairpost.leases_now(p_accounts bigint[] DEFAULT NULL) RETURNS SETOF fairpost.leases
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

@@ -7,8 +7,8 @@
 --
 -- A leaf stores the From domain of its e-mails, so a rule about a domain finds its leaves wherever they are attached:
 --
---     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops only the second leaf;
---                             └─ news (From shop.test)         a hold of acme.test stops only the first leaf, not the nodes of Ann or the domain
+--     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold on shop.test stops only the second leaf;
+--                             └─ news (From shop.test)         a hold on acme.test stops only the first leaf, not the nodes of Ann or the domain
 
 -- Only one staging run at a time determines the homes of a workspace's users. Other runs skip these users for now.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
@@ -16,7 +16,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.rules_lock(workspace) + 1024   -- the numbers after the thousand locks for rules
 $$;
 
--- Returns the proven domain of a workspace that covers the given domain, which is the domain itself or a parent. Null if there is none.
+-- Returns the workspace's proven domain that covers the given domain (the domain itself or a parent), or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- in DNS form
@@ -24,8 +24,8 @@ LANGUAGE sql STABLE AS $$
     ORDER BY length(d.domain) DESC LIMIT 1
 $$;
 
--- Determines the homes of senders that have no home, or no proven home yet. Senders that another process is working on are left out. Returns the
--- arrivals that have a home, each with its domain. The caller holds the locks of their workspaces' rules.
+-- Determines the homes of senders that have no home or no proven home yet. Senders that another process is working on are left out. Returns the
+-- arrivals that have a home, each with its domain. The caller holds the rule locks of their workspaces.
 CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -159,7 +159,7 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
--- The caller holds the lock of the workspace's rules.
+-- The caller holds the workspace's rule lock.
 CREATE OR REPLACE FUNCTION fairpost.move_home(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -19,7 +19,7 @@ BEGIN
     END;
 END $$;
 
--- Records the identity of the database at its very first start. Of several concurrent calls, only one has an effect.
+-- Records the identity of the database on its very first start. Of several concurrent calls, only one has an effect.
 CREATE OR REPLACE FUNCTION fairpost.remember_identity(p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.identity (system_identifier, database_oid, table_oid, timeline, folder, since)

@@ -1,5 +1,5 @@
 -- Lanes. The flow tree has a root for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
--- tier. All mail of workspaces outside the fair queue is in the lane `fifo`.
+-- tier. All mail from workspaces outside the fair queue is in the lane `fifo`.
 
 -- The lanes throttled, low, normal, high and FIFO, always in this order. If lanes are not used, all senders are in normal.
 CREATE OR REPLACE FUNCTION fairpost.lane_names() RETURNS text[]
@@ -19,7 +19,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_route || E'\x1f' || p_class || CASE lane WHEN '' THEN '' ELSE E'\x1f' || lane END
 $$;
 
--- Returns the lower of the user's and the workspace's tier.
+-- Returns the user's tier or the workspace's tier, whichever is lower.
 CREATE OR REPLACE FUNCTION fairpost.tier_of(p_workspace text, p_user text) RETURNS smallint
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(least(
@@ -27,8 +27,8 @@ LANGUAGE sql STABLE AS $$
         (SELECT r.tier FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
 $$;
 
--- Returns whether the fair queue serves a workspace. A given share always selects the same workspaces, and a larger share includes the workspaces of a
--- smaller one.
+-- Returns whether the fair queue serves a workspace. A given share always selects the same workspaces, and a larger share includes all workspaces
+-- that a smaller share selects.
 CREATE OR REPLACE FUNCTION fairpost.is_fair(p_workspace text, p_share smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_share >= 100 OR abs(hashtextextended('fairpost ' || p_workspace, 0) % 100) < p_share

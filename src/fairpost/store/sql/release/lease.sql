@@ -131,8 +131,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Records the death of a process that ran only this account's worker, with no other known cause. Counts consecutive deaths across all engines. A sent
--- e-mail resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
+-- Records the death of a process that ran only this account's worker and whose death has no other known cause. Counts consecutive deaths across all
+-- engines. A sent e-mail resets the count. At `p_deaths_max`, the account is suspended. Returns the current count.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.worker_died(p_account bigint, p_deaths_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer

@@ -1,5 +1,5 @@
--- Returns e-mails of the queue with their content, in the order requested. E-mails that no longer exist are omitted. The e-mails are read one at a
--- time by key, because the plan of a join depends on statistics and may read whole tables.
+-- Returns queued e-mails with their content, in the order requested. E-mails that no longer exist are omitted. The e-mails are read one at a time by
+-- key, because the plan of a join depends on statistics and may read whole tables.
 DROP FUNCTION IF EXISTS fairpost.load(bigint[]);   -- dropped because its result now has more columns
 CREATE OR REPLACE FUNCTION fairpost.load(p_ids bigint[]) RETURNS TABLE (
     id bigint, workspace text, user_name text, stream text, class text, on_doubt text, attempts integer, attempts_max integer, due_at timestamptz, begun_at timestamptz,

@@ -1,6 +1,6 @@
 -- Deletes senders that have had no mail since `p_before`: their leaves, nodes left without children, and homes that were not assigned manually. A
--- sender that returns later is treated as new. Returns the number of leaves deleted. If the number is `p_max`, call again. This is maintenance, not
--- on the hot path.
+-- sender that returns later is treated as new. Returns the number of leaves deleted. If the number is `p_max`, call again. This is a maintenance
+-- task, not part of the hot path.
 CREATE OR REPLACE FUNCTION fairpost.prune(p_route text, p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -7,7 +7,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns the nodes that a rule about this name applies to, and locks their workspaces, so that no new node is staged in the meantime. For a domain,
--- these are the domain's node, which carries the weight, and the leaves with the domain in From, which a hold stops.
+-- these are the domain's node (which carries the weight) and the leaves with the domain in From (which a hold stops).
 CREATE OR REPLACE FUNCTION fairpost.lock_named(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE

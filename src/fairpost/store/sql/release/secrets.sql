@@ -1,5 +1,5 @@
--- Sealed secrets, `v1:<key id>:<text>`, of accounts (in their transport), DKIM keys and webhooks. The database does not contain the vault's keys,
--- only the ids of those in use.
+-- Sealed secrets (`v1:<key id>:<text>`) of accounts (stored in their transport), DKIM keys and webhooks. The database does not contain the vault's
+-- keys, only the ids of those in use.
 
 -- Returns all secrets. `owner` is the object that a secret is bound to.
 CREATE OR REPLACE FUNCTION fairpost.sealed_secrets() RETURNS TABLE (owner text, name text, sealed text)
@@ -11,7 +11,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT 'webhook ' || s.id, w.url, s.secret FROM fairpost.webhook_secrets s JOIN fairpost.webhooks w ON w.id = s.webhook_id
 $$;
 
--- Returns the ids of the keys that all secrets use, or all secrets except one account's.
+-- Returns the ids of the keys used by all secrets, or by all secrets except one account's.
 CREATE OR REPLACE FUNCTION fairpost.keys_in_use(p_except bigint DEFAULT NULL) RETURNS text[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT ARRAY(SELECT DISTINCT split_part(s.sealed, ':', 2) FROM fairpost.sealed_secrets() s

@@ -1,4 +1,4 @@
--- The records of senders, and their activity.
+-- Sender records and sender activity.
 
 -- Registers a workspace (no name) or a user, or changes its record. Runs in the caller's own transaction, such as the one in which a user signs up or
 -- pays. Within a second, an engine decides the tier and moves the user's mail to the given home, if any. Without a given home, the home does not
@@ -12,7 +12,7 @@ BEGIN
         RAISE EXCEPTION 'only the operator can change a workspace' USING ERRCODE = 'FP004';
     END IF;
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
-        RAISE EXCEPTION 'sender: the names of workspaces and users must be 1 to 200 characters long, and plans at most 100' USING ERRCODE = 'FP001';
+        RAISE EXCEPTION 'sender: workspace and user names must be 1 to 200 characters long, and plan names at most 100' USING ERRCODE = 'FP001';
     END IF;
     IF p_since NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
         RAISE EXCEPTION 'since: must be between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
@@ -80,7 +80,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the senders that are due for a check, earliest first, in the order of the index on the due time.
+-- Returns the senders that are due for a check, earliest first, in the order of the due-time index.
 CREATE OR REPLACE FUNCTION fairpost.senders_to_look_at(p_max integer, p_now timestamptz) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.look_at <= p_now ORDER BY s.look_at LIMIT p_max
@@ -110,7 +110,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the users of a workspace that have counters. Skips from one user to the next in the index, and reads the newest version of each.
+-- Returns the users of a workspace that have counters. Skips from one user to the next in the index and reads the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.users_with_activity(p_workspace text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE users(name) AS (
@@ -123,8 +123,8 @@ LANGUAGE sql STABLE AS $$
     SELECT u.name FROM users u WHERE u.name IS NOT NULL
 $$;
 
--- Returns the counters of a user in this period. Recent hours (after `p_counted`) have many row versions while a transaction is held open, so they
--- are looked up one by one, each by its newest version.
+-- Returns a user's counters for this period. Recent hours (after `p_counted`) have many row versions while a transaction is held open, so they are
+-- looked up one by one, each by its newest version.
 CREATE OR REPLACE FUNCTION fairpost.activity_of(p_workspace text, p_user text, p_after timestamptz, p_counted timestamptz, p_until timestamptz) RETURNS SETOF fairpost.activity
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (

@@ -1,7 +1,7 @@
 -- Shares out the quota of each branch among its children. Each child starts at its virtual time, and each e-mail advances it by 1/weight. The e-mails
--- with the earliest places are chosen. Children with the same name below two routes (a pool and an account's own route) count as one. With `mine`, only
--- these children are included. With `edge`, none of them advances beyond this virtual time, so no sender gets ahead just because all others happen to
--- be locked.
+-- with the earliest places are chosen. Children with the same name below two routes (a pool and an account's own route) count as one. With `mine`,
+-- only those children are included. With `edge`, none of them advances beyond this virtual time, so no sender gets ahead just because all others
+-- happen to be locked.
 CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, mine tid[], edge double precision) RETURNS fairpost.branch[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -42,7 +42,7 @@ BEGIN
                row_number() OVER (ORDER BY above, key) AS nth
         FROM child GROUP BY above, key, quota
     ), bound AS (
-        -- No child gets beyond this place: even if all children advanced equally, the quota would be used up by then.
+        -- No child advances beyond this place: even if all children advanced equally, the quota would be used up by then.
         SELECT *, max(lag) OVER w + quota / sum(weight) OVER w AS reach FROM named WINDOW w AS (PARTITION BY above)
     ), place AS (
         SELECT b.nth, b.above, b.quota, row_number() OVER (PARTITION BY b.above ORDER BY b.lag + k / b.weight, k, b.nth) AS turn

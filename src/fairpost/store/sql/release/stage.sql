@@ -1,8 +1,8 @@
 -- Updates the tree with new arrivals, e-mails that have become due, and holds that have ended. Whichever claim comes first does this. The lock is the
 -- route's row, and no transaction waits for it. The cost depends on the number of changes, never on the number of waiting e-mails. For example, a
--- batch of ten thousand e-mails of one sender is one arrival.
+-- batch of ten thousand e-mails from one sender is one arrival.
 
--- Returns the newest version of the row of each of these routes (see migration 0033).
+-- Returns the newest row version for each of these routes (see migration 0033).
 CREATE OR REPLACE FUNCTION fairpost.routes_now(names text[]) RETURNS SETOF fairpost.routes
 LANGUAGE sql STABLE AS $$
     SELECT o.* FROM unnest(names) n(route) CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o
@@ -151,8 +151,8 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that the end of any of them is reported afterwards.
--- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids begin with that of the
+-- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that if any of them ends, this is reported afterwards.
+-- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids start at the id of the
 -- arrival and span the minutes that the call took.
 CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
 LANGUAGE plpgsql AS $$

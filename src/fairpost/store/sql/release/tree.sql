@@ -1,8 +1,8 @@
 -- Activates and deactivates nodes in the flow tree. A node is *active* if it has mail to serve (busy > 0) and is not held; its parent's `busy` counts the
 -- active children. Callers have locked the workspaces concerned.
 
--- Returns the newest version of the state of each of these nodes (see migration 0033). `spot` is the location of the row, for an update by the
--- transaction that holds the workspace.
+-- Returns the newest state version for each of these nodes (see migration 0033). `spot` is the location of the row, for an update by the transaction
+-- that has locked the workspace.
 CREATE OR REPLACE FUNCTION fairpost.node_state_now(ids bigint[])
 RETURNS TABLE (spot tid, id bigint, parent bigint, route text, vtime double precision, v double precision, busy integer, waiting bigint, wake_at timestamptz, held_until timestamptz)
 LANGUAGE sql STABLE AS $$

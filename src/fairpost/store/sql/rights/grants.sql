@@ -36,7 +36,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Grants privileges to the role of applications, and to every login that acts for a workspace but could not be added to the role, because the current
+-- Grants privileges to the application role, and to every login that acts for a workspace but could not be added to the role, because the current
 -- login may not add members.
 CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
 LANGUAGE plpgsql AS $$

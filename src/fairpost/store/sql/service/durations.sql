@@ -1,4 +1,4 @@
--- Adds the durations that a process of the service has measured since its last call: [{route, method, status, bucket, n, total_us}]. Rows are always
+-- Adds the durations that a service process has measured since its previous call: [{route, method, status, bucket, n, total_us}]. Rows are always
 -- written in the same order, so that processes never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.add_http_durations(p_seen jsonb) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,7 +1,7 @@
 -- Authenticates a key and checks its rate in one round trip. The limit is enforced exactly, across all processes on all machines.
 
--- Counts one request against a caller's rate. A minute's allowance can be used all at once and refills evenly. `wait_s` is the time until the next
--- request is allowed, or null if this one is allowed.
+-- Counts one request against a caller's rate limit. A minute's allowance can be used all at once and refills evenly. `wait_s` is the time until the
+-- next request is allowed, or null if this one is allowed.
 CREATE OR REPLACE FUNCTION fairpost.take_turn(
     p_caller text, p_per_minute integer, p_now timestamptz DEFAULT NULL, OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
 )
@@ -23,9 +23,9 @@ BEGIN
     remaining := greatest(0, floor((60.001 - reset_s) * p_per_minute / 60.0));
 END $$;
 
--- Authenticates with a key. Returns the key's workspace and scopes, and counts the request against the rates of the key and the workspace. The result
--- shows whichever rate has the smaller remainder. `refused` is `unknown`, `revoked`, `expired`, `suspended` or `too_often`. If `refused` is set, the
--- request must be rejected.
+-- Authenticates an API key. Returns the key's workspace and scopes, and counts the request against the rate limits of the key and the workspace. The
+-- result shows whichever limit has fewer requests left. `refused` is `unknown`, `revoked`, `expired`, `suspended` or `too_often`. If `refused` is
+-- set, the request must be rejected.
 CREATE OR REPLACE FUNCTION fairpost.enter(
     p_id text, p_hash bytea, p_now timestamptz DEFAULT NULL, OUT refused text, OUT workspace text, OUT name text, OUT scopes text[], OUT per_minute integer,
     OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision

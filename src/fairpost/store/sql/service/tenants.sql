@@ -1,6 +1,6 @@
 -- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction. The tables' row policies then
--- show the request only the rows of that workspace. Functions that run with their owner's privileges bypass these policies, so each of them first
--- calls a check in this file.
+-- show the request only that workspace's rows. Functions that run with their owner's privileges bypass these policies, so each of them first calls a
+-- check in this file.
 
 -- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any workspace. A request that names no
 -- workspace may act for none.

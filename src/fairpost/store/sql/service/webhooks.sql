@@ -1,10 +1,10 @@
 -- Webhook delivery: which endpoints have events to deliver, which one is served next, and how its turn ends. An engine leases an endpoint, posts
 -- its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
 
--- Marks the endpoints that have new events and returns the number of these endpoints. An endpoint without pending events continues at its new events,
--- so the events of others are never read for an idle endpoint. New events are read once for all endpoints. If only a few events of an endpoint have
--- failed, the endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the whole
--- endpoint, the pause does not end.
+-- Marks the endpoints that have new events and returns the number of endpoints marked. An endpoint without pending events continues at its new
+-- events, so other endpoints' events are never read for an idle endpoint. New events are read once for all endpoints. If only a few events of an
+-- endpoint have failed, the endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the
+-- whole endpoint, the pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -41,10 +41,10 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are the workspaces that have the
--- maximum number of endpoints in progress. `p_failing_max` limits the number of failing endpoints, so that responsive endpoints never wait for
--- unresponsive ones. `p_running` are the endpoints that this engine is serving. Any other endpoint leased to this engine was interrupted by a restart
--- of the engine or of the database, and continues immediately.
+-- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are the workspaces that have
+-- reached the maximum number of endpoints in progress. `p_failing_max` limits the number of failing endpoints, so that responsive endpoints never
+-- wait for unresponsive ones. `p_running` are the endpoints that this engine is serving. Any other endpoint leased to this engine was interrupted by
+-- a restart of the engine or of the database, and continues immediately.
 DROP FUNCTION IF EXISTS fairpost.take_webhooks(text, integer, integer, integer, text[], double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_running bigint[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF fairpost.webhooks
@@ -73,7 +73,7 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint that are due, in order. Events are omitted as long as an earlier event of their lane is not due. With
+-- Returns the pending events of an endpoint that are due, in order. An event is omitted as long as an earlier event in its lane is not due. With
 -- `p_all`, returns the first event of each lane, due or not, with the fewest attempts first. A row without an id represents an event that was dropped
 -- in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (

@@ -1,7 +1,7 @@
--- Updates the lease's row, which is locked, after a step. Writes the step number, the counts of sent and failed e-mails, and the account's usage. All
--- counting for `settle`, `begin_send` and `settle_and_begin` happens here. `p_settled` is the result of `settle_email`, or NULL if no e-mail was
--- settled. `p_begun` is the e-mail that was begun, with the resulting usage, or NULL. An outcome that is merely late evidence does not affect limits
--- and does not count as a step.
+-- Updates the lease row, which is already locked, after a step. Writes the step number, the counts of sent and failed e-mails, and the account's
+-- usage. All counting for `settle`, `begin_send` and `settle_and_begin` happens here. `p_settled` is the result of `settle_email`, or NULL if no
+-- e-mail was settled. `p_begun` is the e-mail whose sending has started, with the resulting usage, or NULL. An outcome that is merely late evidence
+-- does not affect limits and does not count as a step.
 CREATE OR REPLACE FUNCTION fairpost.count_step(
     p_account bigint, p_lease_step bigint, p_settled text, p_outcome text, p_detail jsonb, p_begun bigint, p_usage jsonb, p_now timestamptz
 ) RETURNS void

@@ -1,7 +1,7 @@
 -- Resolves e-mails in doubt. The outcome is never guessed. It is decided by the policy, a provider that can be asked, or a person.
 
--- Returns an account's e-mails in doubt, oldest first. They are read from `doubtful`, so the cost depends on the number of doubts. A search through
--- the e-mails that accounts hold would also read the entries of all e-mails sent while a transaction was held open.
+-- Returns an account's e-mails in doubt, oldest first. They are read from `doubtful`, so the cost depends on the number of e-mails in doubt. A search
+-- through the e-mails that accounts hold would also read the entries for all e-mails sent while a transaction was held open.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.* FROM (SELECT d.email_id FROM fairpost.doubtful d WHERE d.account_id = p_account GROUP BY d.email_id ORDER BY d.email_id) d
@@ -38,13 +38,13 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
 $$;
 
--- Deletes the entries of e-mails that are no longer in doubt.
+-- Deletes the entries for e-mails that are no longer in doubt.
 CREATE OR REPLACE FUNCTION fairpost.forget_resolved() RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM fairpost.doubtful d WHERE d.ctid = ANY (ARRAY(
         SELECT d.ctid FROM fairpost.doubtful d
         WHERE (SELECT true FROM fairpost.queue q WHERE q.id = d.email_id AND q.account_id = d.account_id AND q.state = 'in_doubt' LIMIT 1) IS NULL
-        ORDER BY d.account_id, d.email_id))   -- in the order of the index, because otherwise only a sequential scan would be possible
+        ORDER BY d.account_id, d.email_id))   -- in index order, because otherwise only a sequential scan would be possible
 $$;
 
 -- Returns whether an e-mail in doubt could be sent now, and which recipients to skip. `verdict` is the same as for a begin. Changes nothing.

@@ -54,9 +54,9 @@ LANGUAGE sql AS $$
     FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Adds arrivals for e-mails that are waiting again (n = 1) or no longer waiting (n = -1, never due), so that the tree is updated. Changes no row that
--- others use. `p_unserved` means that they were claimed but their sending never started, so their sender gets a refund. In order of arrival, nothing
--- had been charged.
+-- Adds arrivals for e-mails that go back to the queue (n = 1) or are no longer waiting (n = -1, never due), so that the tree is updated. Changes no row that
+-- others use. `p_unserved` means that they were claimed but their sending never started, so their sender gets a refund. If they were claimed in order
+-- of arrival, nothing had been charged.
 DROP FUNCTION IF EXISTS fairpost.note(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer, p_unserved boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$

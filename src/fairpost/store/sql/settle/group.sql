@@ -1,15 +1,15 @@
--- Takes the ordinary steps of many accounts in one commit: each settles the e-mail that it has sent, begins its next one, or both.
+-- Takes the ordinary steps of many accounts in one commit. Each account settles the e-mail that it has sent, begins its next one, or does both.
 --
--- A step is ordinary if every check of `settle` and `begin_send` passes, the outcome is `sent`, and the next e-mail may begin unchanged. The step is
--- taken completely or not at all, with the same numbers as a single step. If a step is not ordinary (for example, because a recipient is suppressed,
--- the sender is held or the quota is used up) or one of its rows is locked, it is omitted and nothing changes. Its worker then takes it as a
--- single step. A group therefore waits only for the pause lock and the quota locks, which are always taken in the same order. All accounts in the
--- group share the cost of the commit (a few statements and one write to disk).
+-- A step is ordinary if every check of `settle` and `begin_send` passes, the outcome is `sent`, and the next e-mail may be sent unchanged. The step
+-- is taken completely or not at all, with the same numbers as a single step. If a step is not ordinary (for example, because a recipient is
+-- suppressed, the sender is held or the quota is used up) or one of its rows is locked, it is omitted and nothing changes. Its worker then takes it
+-- as a single step. A group therefore waits only for the pause lock and the quota locks, which are always taken in the same order. All accounts in
+-- the group share the cost of the commit (a few statements and one write to disk).
 --
--- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped if locked), their follow-ups (skipped if locked).
+-- Lock order: leases (skipped if locked), the pause, quotas, e-mails (skipped if locked), their follow-ups (skipped if locked).
 --
--- Each account is given with its epoch and the number of this step. `s_…` is the e-mail that was sent, and the server's answer. `b_…` is the e-mail
--- to begin, and the account's usage after the begin. `stepped` contains the accounts for which the step was taken, with the `attempt` that was begun.
+-- Each account is given with its epoch and the number of this step. `s_…` is the e-mail that was sent and the server's answer. `b_…` is the e-mail to
+-- send next and the account's usage after the begin. `stepped` contains the accounts for which the step was taken, with the `attempt` that was begun.
 -- `now` is the time.
 CREATE OR REPLACE FUNCTION fairpost.step_group(
     a_id bigint[], a_epoch bigint[], a_step bigint[],

@@ -17,7 +17,7 @@ $$;
 
 -- Fails the due e-mails of an account that has been suspended for this long, with the reason `email.account_suspended`. The account's row is locked,
 -- so that no e-mail fails while its account is being resumed. Held mail keeps waiting, and so does all mail while everything is paused. Returns the
--- number of e-mails. If the number is `p_max`, call again.
+-- number of e-mails that failed. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -54,8 +54,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Retries the next `p_max` of one workspace's failed e-mails after the id `p_after`. E-mails that failed for one of these reasons go back to the
--- queue, unless their account is still suspended or is gone. Continue after `last`; if it is null, there are no more. With `p_is_dry`, nothing is
+-- Retries up to `p_max` of one workspace's failed e-mails, starting after the id `p_after`. E-mails that failed for one of these reasons go back to
+-- the queue, unless their account is still suspended or is gone. Continue after `last`; if it is null, there are no more. With `p_is_dry`, nothing is
 -- changed.
 DROP FUNCTION IF EXISTS fairpost.retry_failed(text, text, text, bigint, integer, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry_failed(

@@ -9,7 +9,8 @@ DECLARE
     held bigint[];
     back bigint[];
 BEGIN
-    -- Every query of this kind uses a range and orders by both columns, so that the planner does not use the index by id alone, which contains all e-mails.
+    -- Every query of this kind uses a range and orders by both columns, so that the planner does not use the index on id alone, which contains all
+    -- e-mails.
     held := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.epoch < p_epoch AND q.state <> 'in_doubt'
                   ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);
     back := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (held) AND q.state = 'claimed');

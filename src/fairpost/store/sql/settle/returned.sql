@@ -1,12 +1,13 @@
 -- Processes mail that comes back after an e-mail was handed over: finds the e-mail that it is about, and applies its effects. Each finding is recorded
 -- once and applied once. If the same mail arrives twice, or in a different order, the resulting state is the same.
 
--- Returns the e-mail that a finding is about, or no row if that is uncertain. An uncertain finding has no effect. `p_candidates` are the ids in the
--- mail, most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may
--- have seen it. In addition, the address must be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's
--- mailbox (`p_account`) can only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person,
--- because this person may reply from another address or let someone else reply. As a last resort, such mail is matched by recipient and time. This
--- requires that only one e-mail was sent to this address in two weeks, or several of one sequence, so that it makes no difference which one is meant.
+-- Returns the e-mail that a finding is about, or no row if that is uncertain. An uncertain finding has no effect. `p_candidates` are the ids found in
+-- the mail, most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others
+-- may have seen it. In addition, the address must be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's
+-- mailbox (`p_account`) can only be about e-mails sent from that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one
+-- person, because this person may reply from another address or let someone else reply. As a last resort, such mail is matched by recipient and time.
+-- This requires that only one e-mail was sent to this address in two weeks, or several of one sequence, so that it makes no difference which one is
+-- meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -57,9 +58,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(r ->> 'address') FROM jsonb_array_elements(recipients) r
 $$;
 
--- Records the findings of a message, and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on,
--- by_name}]. Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the message itself if it should
--- be kept (see replies.sql).
+-- Records the findings from a message and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on,
+-- by_name}]. Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the message itself if it
+-- should be kept (see replies.sql).
 DROP FUNCTION IF EXISTS fairpost.take_return(text, bigint, bigint[], boolean, text[], jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_return(
     p_source text, p_account bigint, p_candidates bigint[], p_is_token boolean, p_message_ids text[], p_findings jsonb, p_now timestamptz DEFAULT NULL,
@@ -220,7 +221,7 @@ BEGIN
 END $$;
 
 -- Adds to today's bounces of the account and of the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds the
--- lease's row.
+-- lease row.
 CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

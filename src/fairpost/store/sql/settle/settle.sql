@@ -40,7 +40,7 @@ BEGIN
     RETURN settled;
 END $$;
 
--- The e-mail's part of a settlement. The lease's row is locked and has the epoch `lease_epoch`.
+-- The e-mail's part of a settlement. The lease row is locked and has the epoch `lease_epoch`.
 CREATE OR REPLACE FUNCTION fairpost.settle_email(
     p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
 ) RETURNS text
