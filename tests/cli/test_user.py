@@ -263,7 +263,7 @@ def test_a_sender_registered_in_sql_is_shown_before_an_engine_has_checked(cli: C
 def test_where_tiers_are_lanes_the_lane_is_shown(cli: Cli, db: Db) -> None:
     cli.ok("user", "set", "--workspace", *ANN, "--plan", "free")
     db.execute("UPDATE fairpost.fairness SET lanes = true")
-    assert missing(cli.ok("user", "show", "--workspace", *ANN), "low", "15 %") == []
+    assert missing(cli.ok("user", "show", "--workspace", *ANN), "low", "15%") == []
 
 
 def test_the_page_says_when_scoring_is_off(cli: Cli) -> None:

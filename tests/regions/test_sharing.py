@@ -85,7 +85,7 @@ def test_each_region_has_its_part_and_the_password(shared: Regions) -> None:
         40,
         None,
     )
-    assert "40 %" in shared.cli("us").ok("account", "show", "sales")
+    assert "40%" in shared.cli("us").ok("account", "show", "sales")
     assert password(shared, "eu") == password(shared, "us") == "s3cret"
     assert shared.cli("ap").json("account", "list") == []
     assert [_shared(shared, name) for name in ("eu", "us", "ap")] == [[60], [40], []]

@@ -20,7 +20,7 @@ CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail longer than this ge
 
 T = TypeVar("T")
 Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
-Steps: TypeAlias = Generator[str, Sequence[Row], T]  # yields the JSON of a chunk, receives its rows, returns T
+Steps: TypeAlias = Generator[str, Sequence[Row], T]  # yields a chunk as JSON, receives its rows, returns T
 
 
 @dataclass(frozen=True, slots=True)

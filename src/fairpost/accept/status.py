@@ -1,4 +1,4 @@
-"""Query the status of e-mails over the caller's own connection, inside its transaction.
+"""Query e-mail status over the caller's own connection, inside its transaction.
 
 The database returns only e-mails from workspaces that the connection's login may access (sql/observe/status.sql). This
 module converts its JSON to Python values.

@@ -22,9 +22,9 @@ R = TypeVar("R")
 class Actor:
     """The caller of an action.
 
-    `who` is the actor's name in the audit log: a key, a signed-in person, or the user of the command line. `workspace`
-    is the workspace that the actor is bound to, or None for all workspaces. `scopes` are the actor's permissions in
-    that workspace, or None for all permissions. `is_operator` is True if the actor operates the installation.
+    `who` is the actor's name in the audit log: a key, a signed-in person, or the command-line user. `workspace` is
+    the workspace that the actor is bound to, or None for all workspaces. `scopes` are the actor's permissions in that
+    workspace, or None for all permissions. `is_operator` is True if the actor operates the installation.
     """
 
     who: str

@@ -98,7 +98,7 @@ class CampaignMoved:
 class Launched:
     """A launched campaign that has not been planned yet; see `plan`.
 
-    `already` is the number of e-mails that it already has, or None to read that number when planning starts.
+    `already` is the number of e-mails that the campaign already has, or None to read it when planning starts.
     """
 
     campaign: Campaign
@@ -198,7 +198,7 @@ async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
 
 
 async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about the content of each step, as rendered for its first recipient."""
+    """Returns warnings about each step's content, as rendered for its first recipient."""
     address = await campaigns.first_member(store, campaign)
     if address is None:
         return []
@@ -303,7 +303,7 @@ async def _move(
     *,
     so_already: Sequence[str],
 ) -> CampaignMoved:
-    """Moves a campaign to another state. Does nothing if the campaign is already in one of the states `so_already`."""
+    """Moves a campaign to another state. Does nothing if its state is already in `so_already`."""
     is_moved = await move(await _campaign(store, request))
     campaign = await _campaign(store, request)
     if not is_moved and campaign.state not in so_already:

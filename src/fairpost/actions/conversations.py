@@ -154,8 +154,8 @@ def _email(request: AnswerPerson, thread: Thread) -> dict[str, Any]:
 
 
 def _headers(thread: Thread) -> dict[str, str]:
-    """Returns the threading headers. Without the ID of a message to answer, they continue the thread of the previous
-    e-mail.
+    """Returns the threading headers, or none if the ID of the message to reply to is unknown. In that case, the reply
+    continues the previous e-mail's thread.
     """
     if thread.message_id is None:
         return {}

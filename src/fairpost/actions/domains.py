@@ -130,8 +130,8 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
 
 
 async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
-    """Returns the domain's keys. If none of them signs mail, also returns the keys of the nearest parent domain that
-    sign the domain's mail.
+    """Returns the domain's keys. If none of them signs mail, also returns the nearest parent domain's keys that sign
+    mail from this domain.
     """
     known = await dkim.keys_of(store, workspace)
     signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}
@@ -149,7 +149,7 @@ async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[Sen
     """Returns the servers of accounts that send from the domain or a subdomain, and the TLS that they offer.
 
     This includes the workspace's accounts and, once the domain is verified, accounts in pools lent to the workspace. If
-    the workspace has also added a subdomain, the check of the subdomain covers the accounts in it.
+    the workspace has also added a subdomain, the subdomain's own check covers its accounts.
     """
     known = [each.domain for each in await workspaces.domains(store, request.workspace)]
     below = tuple(f".{each}" for each in known if each.endswith(f".{domain.domain}"))

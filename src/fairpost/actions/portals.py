@@ -74,7 +74,7 @@ async def reset(actor: Actor, request: NamedPortal, store: Store) -> bool:
 
 
 def broken(error: BrokenTemplates, place: str = "") -> Refusal:
-    """Returns a refusal that lists the mistakes in the templates. `place` is the prefix of the field names."""
+    """Returns a refusal that lists the mistakes in the templates. `place` is the prefix for field names."""
     mistakes: list[dict[str, Any]] = [
         {"field": f"{place}{each.file}", "message": each.message, "line": each.line, "column": each.column}
         for each in error.problems[:MISTAKES_MAX]

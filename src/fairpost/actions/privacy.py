@@ -15,7 +15,7 @@ class Erase:
     """A request to erase a person's data. If `workspace` is None, all data is erased, including data that belongs to no
     workspace.
 
-    `progress` receives the number of bytes of history read so far.
+    `progress` is called with the number of history bytes read so far.
     """
 
     address: str

@@ -14,7 +14,7 @@ from fairpost.store import schedules
 from fairpost.store.schedules import StoredSchedule
 from fairpost.store.store import Store
 
-RampUp = tuple[int, tuple[int, ...]]  # either the number of days, or the percentage of each day
+RampUp = tuple[int, tuple[int, ...]]  # either the number of days, or the percentage for each day
 NO_RAMP_UP: RampUp = (0, ())
 
 

@@ -98,7 +98,7 @@ async def remove(actor: Actor, request: Named, store: Store) -> None:
 
 
 async def require_good(template: Template, place: str = "") -> None:
-    """Raises Refusal with the line and column of each mistake. `place` is the prefix of the field names."""
+    """Raises Refusal with the line and column of each mistake. `place` is the prefix for field names."""
     for part in PARTS:
         words = getattr(template, part)
         if words is not None and not words.strip():
@@ -111,8 +111,8 @@ async def require_good(template: Template, place: str = "") -> None:
 
 
 def _mistakes(template: Template, place: str) -> Iterator[dict[str, Any]]:
-    """Yields the first mistake of each part. Compiling the whole template at once would only report the first mistake
-    in any part.
+    """Yields the first mistake in each part. Compiling the whole template at once would report only the first mistake
+    overall.
     """
     alone = (Template(subject=template.subject), Template(subject="", text=template.text))
     for each in (*alone, Template(subject="", html=template.html)):

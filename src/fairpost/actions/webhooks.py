@@ -87,7 +87,7 @@ class ReplayWebhook(NamedWebhook):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookWithSecret:
-    """A webhook and its secret, which is shown once and stored sealed."""
+    """A webhook and its secret. The secret is shown only once and is stored encrypted."""
 
     webhook: Webhook
     secret: str = field(repr=False)

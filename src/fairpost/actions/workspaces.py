@@ -27,7 +27,7 @@ RULES_IN_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A request to assign a workspace to a region permanently, in the directory of the home database."""
+    """A request to permanently assign a workspace to a region, in the home database's directory."""
 
     workspace: str
     region: str
@@ -37,7 +37,8 @@ class Place:
 class AddWorkspace:
     """A request to add a workspace. If `pools` is None, the default for a new workspace applies.
 
-    If there are regions, `home` is the store with the directory, and `region` is the region of the action's store.
+    If there are regions, `home` is the store that holds the directory, and `region` is the region of the
+    action's store.
     """
 
     name: str

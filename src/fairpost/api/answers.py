@@ -118,7 +118,7 @@ class Answer(BaseModel, Generic[T]):
 
 
 class Page(BaseModel, Generic[T]):
-    """A page of a list. `next` is the cursor of the next page, or null on the last page."""
+    """A page of a list. `next` is the cursor for the next page, or null on the last page."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -202,7 +202,7 @@ def failure(error: ApiError) -> JSONResponse:
     return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
 
 
-CODES_KEY = "x-codes"  # the key for the codes of an error response in the OpenAPI document
+CODES_KEY = "x-codes"  # the OpenAPI key that lists the codes of an error response
 _FAILURE = {"$ref": "#/components/schemas/Failure"}
 
 

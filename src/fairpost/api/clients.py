@@ -1,7 +1,7 @@
 """Limits per client and process: connections, unfinished request heads and requests.
 
 A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests from many clients. Its connections do not
-count towards any client's limit. Each of its requests counts towards the limit of the client that the proxy names.
+count towards any client's limit. Each forwarded request counts towards the limit of the client that the proxy names.
 Memory use grows only with the number of open connections. Other modules limit keys and users."""
 
 from collections import Counter

@@ -14,7 +14,7 @@ from fairpost.templates.rendering import Template
 
 
 def check(given: CampaignIn) -> None:
-    """Checks that the fields of a campaign request fit together. Raises ApiError."""
+    """Checks that the fields of a campaign request are consistent. Raises ApiError."""
     if (given.sequence is None) == (given.steps is None):
         raise invalid("sequence", "is required unless steps is given, and cannot be combined with steps")
     if given.pool is not None and given.account is not None:

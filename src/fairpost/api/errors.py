@@ -48,7 +48,7 @@ CODES: Mapping[str, Kind] = {
 
 
 class ApiError(FairpostError):
-    """An error with one of the codes. The request's transaction is rolled back."""
+    """An error with one of the codes in CODES. The request's transaction is rolled back."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""An account's limits in requests, responses and forms, all generated from the descriptions of the limits."""
+"""An account's limits in requests, responses and forms, all generated from the limit descriptions."""
 
 from typing import Annotated, Any, TypeVar
 

@@ -30,7 +30,7 @@ REVOKED_EVERY_S = 3.0
 LINGER_S = 300.0  # how long a topic is kept after its last watcher left
 LINGERING_MAX = 200  # maximum number of kept topics without watchers
 
-OPERATORS = "*"  # the owner of the streams of all admins; no workspace has this name
+OPERATORS = "*"  # the owner of all admin streams; no workspace has this name
 STILL_HERE = b": still here\n\n"
 
 
@@ -44,7 +44,7 @@ class Screen(StrEnum):
 
 State = Callable[[Screen], bytes]  # renders the state for a screen
 Look = Callable[[], Awaitable[State]]
-Credential = bytes | str  # the hash of a session token, or the id of a key
+Credential = bytes | str  # a session token hash or a key ID
 Failure = (FairpostError, *DRIVER_ERRORS)
 
 

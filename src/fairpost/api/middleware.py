@@ -68,7 +68,7 @@ class RequestMiddleware:
         async def answer(message: Message) -> None:
             nonlocal has_begun, status
             if body.refused is not None and not has_begun:
-                return  # the reader of the body handles this
+                return  # the body reader handles this
             if message["type"] == "http.response.start":
                 has_begun, status = True, message["status"]
                 headers = MutableHeaders(scope=message)

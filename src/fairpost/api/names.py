@@ -1,6 +1,6 @@
 """Names of accounts and pools as a workspace sees them. Its own names have no prefix, and shared accounts have no name.
 
-In the database, names begin with the workspace, so that names of different workspaces never collide (see
+In the database, names begin with the workspace name, so names from different workspaces never collide (see
 docs/tenancy.md).
 """
 
@@ -24,7 +24,7 @@ def own_name(name: str, caller: Caller) -> str:
 
 
 def own_account(name: str | None, caller: Caller) -> str | None:
-    """Returns the workspace's name for one of its own accounts, or None for a shared account or no account."""
+    """Returns the workspace's name for one of its own accounts, or None if the account is shared or missing."""
     return own_name(name, caller) if name and name.startswith(f"{caller.workspace}/") else None
 
 

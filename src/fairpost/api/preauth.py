@@ -1,4 +1,5 @@
-"""Authenticates callers before reading large bodies, so that unauthenticated clients cannot make us parse megabytes."""
+"""Authenticates callers before reading large bodies, so unauthenticated clients cannot make the server parse
+megabytes."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Renders campaign content for a recipient: one e-mail, or the subjects of a page."""
+"""Renders campaign content for a recipient: one e-mail, or all subjects on a page."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -36,7 +36,7 @@ class LateRoute(APIRoute):
 
 
 def operation_id(name: str) -> str:
-    """Converts the name of a function to an operation ID: `list_emails` becomes `listEmails`. Such IDs are valid
+    """Converts a function name to an operation ID: `list_emails` becomes `listEmails`. Such IDs are valid
     identifiers in all languages for which clients are generated.
     """
     first, *rest = name.split("_")

@@ -116,9 +116,9 @@ async def serving(
 
 
 def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
-    """Builds the application of a process.
+    """Builds the application for a process.
 
-    `opened` is a context manager that yields the Service. It is entered in the loop of the serving process.
+    `opened` is a context manager that yields the Service. It is entered in the event loop of the serving process.
     """
     gc.disable()  # imported modules are never freed, so there is no point in scanning them again and again
     from fairpost.api.app import build_app

@@ -1,4 +1,4 @@
-"""Reads the server of an account from a request, checks the server, and renders it in responses."""
+"""Reads an account's server from a request, checks the server, and renders it in responses."""
 
 from collections.abc import Mapping
 from typing import Any

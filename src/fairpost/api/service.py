@@ -44,10 +44,10 @@ class Service:
     settings: Settings
     home: Store
     stores: RegionStores
-    auth_stores: RegionStores  # separate connections, so that slow requests do not block authentication
+    auth_stores: RegionStores  # separate connections, so slow requests do not block authentication
     vault: Vault
     mail: ServiceMail
-    guard: NetworkGuard  # restricts which hosts the accounts of workspaces may connect to
+    guard: NetworkGuard  # restricts which hosts workspace accounts may connect to
     log: Log  # logs errors that no response reports
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
     host: str | None = None  # the machine name to announce to mail servers, or None to announce only its address
@@ -67,8 +67,8 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """Returns the store that `fairpost inbox`, `up` and `metrics` use. This is the store of the region in the
-        settings, or else of the first region.
+        """Returns the store that `fairpost inbox`, `up` and `metrics` use. This is the store for the region in the
+        settings or, if none is set, for the first region.
         """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
@@ -127,7 +127,7 @@ class Service:
             return store
 
     async def region_of(self, workspace: str) -> str:
-        """Returns the region of a workspace.
+        """Returns a workspace's region.
 
         For an unknown workspace or region, returns the first region, where later lookups find nothing.
         """
@@ -145,7 +145,9 @@ class Service:
 
 
 async def service_of(request: Request) -> Service:
-    """Returns the service of a request. It is async because the framework runs plain functions in a thread."""
+    """Returns the service that handles a request. It is async because the framework runs plain functions in a
+    thread.
+    """
     service: Service | None = request.app.state.service
     if service is None:
         raise DatabaseUnavailable("This process is not connected to its database yet.")

@@ -1,4 +1,4 @@
-"""Sends e-mails to people who sign in, from the templates of the portals `admin` and `hub`.
+"""Sends e-mails to people who sign in, from the templates in the `admin` and `hub` portals.
 
 These e-mails are queued like any other e-mail.
 """
@@ -39,7 +39,7 @@ class ServiceMail:
     portals: Portals
     pool: str
     public_url: str
-    region: str = ""  # the region of the recipients, if there are several regions
+    region: str = ""  # the recipients' region, if there are several regions
 
     def link(self, page: Page, token: str) -> str:
         return link(self.public_url, page, token, region=self.region)

@@ -40,7 +40,7 @@ WRONG_PASSWORD = Refused(kind="wrong", message="Wrong password.")
 
 
 async def people(store: "Store", workspace: str | None) -> list[Person]:
-    """Returns the members of a workspace, or the admins of the service if `workspace` is None."""
+    """Returns the members of a workspace, or the service's admins if `workspace` is None."""
     return await rows.listed(store, workspace)
 
 

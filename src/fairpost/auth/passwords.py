@@ -55,7 +55,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether the queue of hashes is so long that a new one would have to wait for several seconds."""
+    """Returns whether so many passwords are waiting to be hashed that a new one would wait for several seconds."""
     return _under_way >= WAITING_MAX
 
 

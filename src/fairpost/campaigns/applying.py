@@ -15,7 +15,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
-OWN_NAME_MAX = 91  # so that a template's name with a suffix such as `.step-100` has at most a hundred characters
+OWN_NAME_MAX = 91  # so that a template name with a suffix such as `.step-100` is at most 100 characters long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

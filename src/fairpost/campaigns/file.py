@@ -66,7 +66,7 @@ class CampaignFile:
     name: str
     workspace: str = "default"
     lists: tuple[str, ...]
-    route: str = "default"  # the name of a pool of accounts, or @ followed by the name of one account
+    route: str = "default"  # a pool name, or @ followed by an account name
     starts_at: datetime | None = None
     user: str = ""
     labels: Mapping[str, Any] = field(default_factory=dict)  # labels of the campaign's e-mails: type, tags, metadata
@@ -96,8 +96,8 @@ def read_campaign_file(path: Path, *, now: datetime) -> CampaignFile:
 
 
 def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> CampaignFile:
-    """Parses a campaign file. `where` is the name of the file in error messages. Relative paths in the file start at
-    `folder`.
+    """Parses a campaign file. `where` is the file name to use in error messages. Relative paths in the file are
+    resolved from `folder`.
 
     Use this function only for the operator's own files, because a hostile file could take hours to parse and could name
     any path.
@@ -145,7 +145,7 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the one of these keys that is present. If several are present, a problem is reported."""
+        """Returns the key that is present, if any. If several are present, a problem is reported."""
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")

@@ -58,8 +58,8 @@ async def launch(
 async def set_going(
     store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
 ) -> Campaign:
-    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base of unsubscribe
-    links.
+    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base URL for
+    unsubscribe links.
     """
     if campaign.state is not CampaignState.DRAFT:
         return campaign
@@ -147,7 +147,7 @@ def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
 
 
 async def _steps(store: Store, campaign: Campaign, *, has_links: bool) -> tuple[list[LaunchStep], list[str]]:
-    """Returns the content of each step, and the fields that the steps require.
+    """Returns each step's content, and the fields that the steps require.
 
     `has_links` means that every recipient gets an unsubscribe link.
     """

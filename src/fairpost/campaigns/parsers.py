@@ -13,12 +13,12 @@ from fairpost.model.campaign import Gap
 from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
-RampUp = tuple[int, tuple[int, ...]]  # either the number of days of even growth, or the percentage for each day
+RampUp = tuple[int, tuple[int, ...]]  # either how many days the quota grows evenly, or the percentage for each day
 Hours = tuple[time, time]
 
 DURATION_S_MAX = 366 * 86_400
 GAP_S_MAX = 86_400
-CHARS_MAX = 2_000  # enough for the percentages of a year
+CHARS_MAX = 2_000  # enough for a year of daily percentages
 SHOWN_CHARS_MAX = 60
 RUN_DAYS_MIN = 3  # from this many days on, `mon-wed` is shorter than a list of days
 
@@ -101,7 +101,7 @@ def gap(text: str) -> Gap | None:
     if least > most:
         raise ValueError(f"must have the smaller number first, got {shown(text)}")
     if most > GAP_S_MAX:
-        raise ValueError(f"must be at most {GAP_S_MAX} seconds, which is one day, got {shown(text)}")
+        raise ValueError(f"must be at most {GAP_S_MAX} seconds (one day), got {shown(text)}")
     return Gap(min_s=least, max_s=most) if most else None
 
 
@@ -160,7 +160,7 @@ def _span(part: str) -> Iterator[int]:
 
 
 def _day(name: str) -> int:
-    """Parses the name of a day. Its first three letters are sufficient."""
+    """Parses a day name. Its first three letters are sufficient."""
     numbers = [number for number, day in enumerate(DAYS, 1) if len(name) >= 3 and day.startswith(name)]
     if not numbers:
         raise ValueError

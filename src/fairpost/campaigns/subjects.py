@@ -1,6 +1,4 @@
-"""Determines which follow-ups stay in the thread of the first e-mail. Gmail starts a new thread if the subject
-differs.
-"""
+"""Determines which follow-ups stay in the first e-mail's thread. Gmail starts a new thread if the subject differs."""
 
 import re
 from dataclasses import dataclass

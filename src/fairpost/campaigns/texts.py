@@ -13,7 +13,7 @@ PATH_CHARS_MAX = 1_000
 
 
 def named_text(value: Any, folder: Path) -> str:
-    """Returns the text of a file that a campaign file names."""
+    """Returns the text of a file that a campaign file refers to."""
     name = line(value, PATH_CHARS_MAX, "templates/hello.txt")
     try:
         _require_file(folder / name)

@@ -72,7 +72,7 @@ def bars_over_time(
     height: float = HEIGHT,
     marks: Sequence[Mark] = (),
 ) -> Fragment:
-    """Draws the content of each time bucket, stacked. `length` is the length of a bucket, in units of the x axis."""
+    """Draws the content of each time bucket, stacked. `length` is the length of a bucket in x-axis units."""
     if len(columns) > COLUMNS_MAX:
         raise ValueError(f"a chart can show at most {COLUMNS_MAX} columns, got {len(columns)}: use longer buckets")
     if not length > 0:

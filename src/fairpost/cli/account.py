@@ -66,7 +66,7 @@ def add(
     """Add a sender account.
 
     An account without a server cannot send. This command does not connect to the server; to test it, run: fairpost
-    account verify NAME. The account starts with its provider's limits. Each limit that you set overrides one of them.
+    account verify NAME. The account starts with its provider's limits. Any limit that you set overrides the provider's.
 
     \b
     Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
@@ -223,7 +223,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     print_blocks(blocks, facts.now)
     if share:
         typer.echo(
-            f"\nThis is {share.percent} % of the account's limits. Other regions have the rest (fairpost account share)."
+            f"\nThis is {share.percent}% of the account's limits. Other regions have the rest (fairpost account share)."
         )
 
 

@@ -197,5 +197,5 @@ def _seen(person: Person) -> str | None:
 
 
 def _whole(person: Person) -> str:
-    where = "" if person.workspace is None else f" of workspace {person.workspace}"
+    where = "" if person.workspace is None else f" in workspace {person.workspace}"
     return f"{person.role} {person.address}{where}"

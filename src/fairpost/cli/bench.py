@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Measure the speed of this machine.")
+app = typer.Typer(no_args_is_help=True, help="Measure Fairpost's speed on this machine.")
 
 Figures = dict[str, float]
 Bench = Callable[[str, Callable[[str], None]], Awaitable[Figures]]
@@ -17,7 +17,7 @@ Bench = Callable[[str, Callable[[str], None]], Awaitable[Figures]]
 MEANING: dict[str, str] = {
     "claim_ms_small": "claiming 50 e-mails, 10,000 queued by 100 senders",
     "claim_ms_large": "claiming 50 e-mails, 1,000,000 queued by 10,001 senders (target: 2 × small)",
-    "claim_ms_blocked": "claiming 50 e-mails, 99 % of 100,000 senders held (target: 2 × large)",
+    "claim_ms_blocked": "claiming 50 e-mails, 99% of 100,000 senders held (target: 2 × large)",
     "claim_ms_after_churn": "claiming 50 e-mails after 500,000 were processed (target: 2 × large)",
     "claim_ms_held_xmin": "the same during a long transaction (target: 3 × large)",
     "hold_ms": "holding a sender with 1,000,000 queued (target: below 20 ms)",
@@ -28,7 +28,7 @@ MEANING: dict[str, str] = {
     "throttle_ms": "throttling a sender with 1,000,000 queued (target: below 20 ms)",
     "lift_ms": "ending that throttle",
     "claim_ms_free": "claiming 50 e-mails, 100,000 senders, none throttled",
-    "claim_ms_throttled": "the same with 99 % of them throttled (target: 2 × free)",
+    "claim_ms_throttled": "the same with 99% of them throttled (target: 2 × free)",
     "group_by_ms_small": "for comparison: counting by sender, 10,000 queued",
     "group_by_ms_large": "for comparison: counting by sender, 1,000,000 queued",
     "fifo_ms_large": "for comparison: first come, first served, 1,000,000 queued",
@@ -36,12 +36,12 @@ MEANING: dict[str, str] = {
     "raw_single_per_s": "for comparison: a bare INSERT of the same JSON",
     "bulk_per_s": "enqueueing 1,000 at a time, 2 connections (target: 30,000/s)",
     "raw_bulk_per_s": "for comparison: a bare INSERT of the same 1,000",
-    "scheduled_per_s": "rows and keys of a campaign of 1,000,000 prospects, checked and committed (target: 25,000/s)",
+    "scheduled_per_s": "rows and keys for a campaign with 1,000,000 prospects, checked and committed (target: 25,000/s)",
     "scheduled_per_s_3_steps": "the same with three steps for 200,000 prospects",
     "plain_insert_per_s": "for comparison: inserting the same prospects into a table with a unique key",
     "rss_mb": "peak memory of the scheduling process (target: below 200 MB)",
     "emails_per_s": "the whole engine: claim, compose, send, settle, 8 accounts (target: 3 × naive, 0.5 × ceiling)",
-    "cpu_us_per_email": "CPU time of all processes per e-mail, in µs: the sum of the next three",
+    "cpu_us_per_email": "CPU time of all processes per e-mail, in µs: the sum of the next three figures",
     "cpu_us_engine": "of this, the engine",
     "cpu_us_database": "of this, PostgreSQL",
     "cpu_us_sink": "of this, the receiving server",
@@ -108,8 +108,8 @@ MEANING: dict[str, str] = {
     "signed_prepared_us": "the same, with content encoded and body hashed once for all recipients",
     "signed_ed25519_us": "encoding and signing with Ed25519",
     "stdlib_us": "for comparison: the same e-mail with the standard library's EmailMessage",
-    "compose_10mb_ms": "encoding an attachment of 10 MB",
-    "message_bytes": "the size of that e-mail",
+    "compose_10mb_ms": "encoding a 10 MB attachment",
+    "message_bytes": "the size of the composed e-mail",
     "render_us": "rendering a campaign e-mail, 1.9 KB of text and 8 KB of HTML with 12 placeholders",
     "format_map_us": "for comparison: the same with str.format_map, which neither escapes nor checks",
     "portal_own_words_us": "a product e-mail customised by its workspace, including the database query (target: 1.2 × portal)",
@@ -129,15 +129,15 @@ MEANING: dict[str, str] = {
     "database_submit_limited_per_s": "for comparison: the same with the user's two limits",
     "database_submit_per_s": "for comparison: only the two statements of such a request, with the key's rate limit and the user's limits",
     "api_single_per_s": "POST /v1/emails, one durable commit each",
-    "api_single_ms_p50": "latency of one of them",
+    "api_single_ms_p50": "latency of one request",
     "api_single_ms_p99": "the same, 99th percentile",
     "api_bulk_per_s_1000": "e-mails through POST /v1/emails/bulk, 1,000 per request, 2 connections",
     "api_bulk_per_s_10000": "the same, 10,000 per request",
     "api_show_per_s": "GET /v1/emails/{id}",
-    "api_show_ms_p50": "latency of one of them",
+    "api_show_ms_p50": "latency of one request",
     "api_show_ms_p99": "the same, 99th percentile",
     "api_list_per_s": "GET /v1/emails, 50 per page",
-    "api_list_ms_p50": "latency of one of them",
+    "api_list_ms_p50": "latency of one request",
     "api_list_ms_p99": "the same, 99th percentile",
     "first_page_bytes": "bytes that a browser loads for its first page, including response headers (target: 300,000)",
     "first_page_ms": "time for these requests, one after the other, until the first data is shown (target: 300 ms)",
@@ -145,41 +145,41 @@ MEANING: dict[str, str] = {
     **{
         f"{topic}_ms_{scope}": f"the topic {topic}, {words}: from the request to the first state"
         for topic in ("now", "accounts", "account", "campaigns", "campaign", "email", "fairness", "inbox")
-        for scope, words in (("all", "of the installation"), ("big", "of a workspace with 90 % of all e-mails"))
+        for scope, words in (("all", "for the installation"), ("big", "for a workspace with 90% of all e-mails"))
     },
     "commits_per_s_1": "statements per second with one viewer",
     "commits_per_s_many": "the same with 200 viewers, or --watchers (target: the same)",
     "plain_count_ms": "for comparison: a plain count of the queue",
-    "page_ms_big_first": "the first page, of a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_first": "the first page, for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_first_p99": "the same, 99th percentile",
-    "page_ms_big_middle": "a page in the middle, of a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_middle": "a page in the middle, for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_middle_p99": "the same, 99th percentile",
-    "page_ms_big_last": "the last page, of a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_last": "the last page, for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_last_p99": "the same, 99th percentile",
-    "page_ms_big_sent": "a page of sent e-mails from the middle of the list, of a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_sent": "a page of sent e-mails from the middle of the list, for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_sent_p99": "the same, 99th percentile",
-    "page_ms_big_failed": "the first page of failed e-mails (one in a thousand), of a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_failed": "the first page of failed e-mails (one in a thousand), for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_failed_p99": "the same, 99th percentile",
-    "page_ms_big_not_sent": "the first page of failed, bounced or cancelled e-mails, of a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_not_sent": "the first page of failed, bounced or cancelled e-mails, for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_not_sent_p99": "the same, 99th percentile",
-    "page_ms_big_scheduled": "the first page of e-mails due later, in a workspace with 90 % of all e-mails (target: 20 ms)",
+    "page_ms_big_scheduled": "the first page of e-mails due later, for a workspace with 90% of all e-mails (target: 20 ms)",
     "page_ms_big_scheduled_p99": "the same, 99th percentile",
     "offset_ms_big_middle": "for comparison: the page in the middle with OFFSET",
     "offset_ms_big_last": "for comparison: the last page with OFFSET",
     "index_ms_big": "for comparison: a plain index scan over history, without roles, queue and subjects",
-    "page_ms_small_first": "the first page, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_first": "the first page, for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_first_p99": "the same, 99th percentile",
-    "page_ms_small_middle": "a page in the middle, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_middle": "a page in the middle, for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_middle_p99": "the same, 99th percentile",
-    "page_ms_small_last": "the last page, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_last": "the last page, for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_last_p99": "the same, 99th percentile",
-    "page_ms_small_sent": "a page of sent e-mails from the middle of the list, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_sent": "a page of sent e-mails from the middle of the list, for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_sent_p99": "the same, 99th percentile",
-    "page_ms_small_failed": "the first page of failed e-mails (one in a thousand), of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_failed": "the first page of failed e-mails (one in a thousand), for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_failed_p99": "the same, 99th percentile",
-    "page_ms_small_not_sent": "the first page of failed, bounced or cancelled e-mails, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_not_sent": "the first page of failed, bounced or cancelled e-mails, for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_not_sent_p99": "the same, 99th percentile",
-    "page_ms_small_scheduled": "the first page of e-mails due later, in a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_scheduled": "the first page of e-mails due later, for a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_scheduled_p99": "the same, 99th percentile",
     "offset_ms_small_middle": "for comparison: the page in the middle with OFFSET",
     "offset_ms_small_last": "for comparison: the last page with OFFSET",
@@ -318,7 +318,7 @@ def webhooks(as_json: AsJson = False) -> None:
 
 @app.command()
 def memory(as_json: AsJson = False) -> None:
-    """Measure the memory of an idle worker.
+    """Measure the memory used by an idle worker.
 
     Example: fairpost bench memory --json
     """
@@ -391,10 +391,10 @@ def pages(
 @app.command()
 def dashboard(
     emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
-    watchers: Annotated[int, typer.Option(min=1, max=200, help="Number of viewers of the same page.")] = 200,
+    watchers: Annotated[int, typer.Option(min=1, max=200, help="Number of people viewing the same page.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the size of the pages and the cost of live updates.
+    """Measure page sizes and the cost of live updates.
 
     \b
     Example: fairpost bench dashboard --emails 100000

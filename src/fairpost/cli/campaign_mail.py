@@ -174,7 +174,7 @@ def send_test(
     step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
     workspace: Workspace = None,
 ) -> None:
-    """Send yourself one e-mail of a campaign, immediately.
+    """Send yourself one campaign e-mail immediately.
 
     The e-mail is sent from one of the campaign's accounts, with the content that a prospect would see. It does not
     count as a step and does not wait for the sending window.

@@ -68,7 +68,7 @@ GROUPS = {
         "inbox": ("inbox:app", "Run a development mail server that keeps all mail."),
         "emulate": ("emulate:app", "Run emulated providers on this machine."),
         "simulate": ("simulate:app", "Simulate days of sending in minutes."),
-        "bench": ("bench:app", "Measure the speed of this machine."),
+        "bench": ("bench:app", "Measure Fairpost's speed on this machine."),
     },
 }
 NUMBERS = {"<int>", "<int range>", "<float>", "<float range>"}
@@ -130,7 +130,7 @@ class Commands(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
         for param in params:
-            if "--show-completion" in param.opts:  # hidden so that the help fits on one screen
+            if "--show-completion" in param.opts:  # hidden so the help fits on one screen
                 param.hidden = True
         return params
 

@@ -97,7 +97,7 @@ def url(
         ),
     ] = False,
 ) -> None:
-    """Print the URL of the database, for scripts.
+    """Print the database URL for use in scripts.
 
     Prints nothing else and does not start the database.
 
@@ -128,7 +128,7 @@ def grant(
 ) -> None:
     """Allow an application to enqueue over SQL.
 
-    In its workspaces, the role can enqueue, read the status of an e-mail, cancel it, and register senders. Pools, accounts and From addresses are checked in the same way as for HTTP requests. The role cannot read tables. The command replaces earlier grants to the role.
+    In its workspaces, the role can enqueue e-mails, read their status, cancel them, and register senders. Pools, accounts and From addresses are checked in the same way as for HTTP requests. The role cannot read tables. The command replaces earlier grants to the role.
 
     \b
     Example: fairpost db grant partner --workspace acme

@@ -63,8 +63,8 @@ def _print(report: "FairnessReport") -> None:
     if report.workspace is None:
         _print_engines(report)
     if not report.waiting.emails and not report.served.emails:
-        whose = f"of workspace {plain(report.workspace)} " if report.workspace is not None else ""
-        typer.echo(f"\nNothing {whose}is waiting, and nothing was sent in the last {_window(report)}.")
+        where = f" in workspace {plain(report.workspace)}" if report.workspace is not None else ""
+        typer.echo(f"\nNothing is waiting{where}, and nothing was sent in the last {_window(report)}.")
 
 
 def _window(report: "FairnessReport") -> str:
@@ -83,7 +83,7 @@ def _print_queue(report: "FairnessReport") -> None:
         [
             ("queue", f"{queue.queued:,} waiting{oldest}; {queue.queued / queue.queue_max:.1%} of {queue.queue_max:,}"),
             ("health", f"{queue.health:g}: {_health(queue.health)}"),
-            ("fair queue", f"{mode.fair_percent} % of the workspaces{others}"),
+            ("fair queue", f"{mode.fair_percent}% of the workspaces{others}"),
             ("tiers", f"as {mode.priority}: {tiers}"),
             ("limits", f"of every 100 claimed, while others wait: {limits}" if has_lanes else None),
             ("abuse", "senders are scored" if mode.is_scoring else "senders are not scored (FAIRPOST_ABUSE_DETECTION)"),

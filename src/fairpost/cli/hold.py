@@ -1,5 +1,4 @@
-"""`fairpost hold` and `release`: stop and resume a sender's mail, in constant time regardless of the length of the
-queue."""
+"""`fairpost hold` and `release`: stop and resume a sender's mail, in constant time regardless of queue length."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -85,4 +84,4 @@ def _name(workspace: str, domain: str | None, user: str | None, stream: str | No
 def _in_words(name: "Name") -> str:
     if name.level == "workspace":
         return f"workspace {name.workspace}"
-    return f"{name.level} {name.key!r} of workspace {name.workspace}"
+    return f"{name.level} {name.key!r} in workspace {name.workspace}"

@@ -127,7 +127,7 @@ def disable(
 
     request = members.Disable(workspace=workspace, address=address, revoke_keys=revoke_keys)
     changed = auth_view.act_where_known(workspace, members.disable_member, request)
-    said = f"disabled: {changed.person.role} {changed.person.address} of workspace {workspace}; all sessions ended"
+    said = f"disabled: {changed.person.role} {changed.person.address} in workspace {workspace}; all sessions ended"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
 

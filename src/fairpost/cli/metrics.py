@@ -35,9 +35,9 @@ def metrics(
 ) -> None:
     """Print or serve metrics for Prometheus.
 
-    Includes the figures from `fairpost fairness`, without the names of senders, and the durations of HTTP requests. Do
-    not expose the metrics outside your network. The command reads the database at most once a second. If there are
-    several regions and none is selected, it shows all of them, each with the label `region`.
+    Includes HTTP request durations and the figures from `fairpost fairness`, but no sender names. Do not expose the
+    metrics outside your network. The command reads the database at most once a second. If there are several regions and
+    none is selected, it shows all of them, each with the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464

@@ -1,4 +1,4 @@
-"""Parsers for names of workspaces, lists, templates, sequences and campaigns."""
+"""Parsers for workspace, list, template, sequence and campaign names."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`fairpost pause` and `resume`, for all workspaces or one, in constant time regardless of the length of the queue."""
+"""`fairpost pause` and `resume`, for all workspaces or one, in constant time regardless of queue length."""
 
 from datetime import datetime
 from typing import Annotated, Any

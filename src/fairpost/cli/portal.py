@@ -28,9 +28,7 @@ app = typer.Typer(
 )
 
 PortalName = Annotated[str, typer.Argument(metavar="PORTAL", help="Portal: hub, org, agency, admin, or your own.")]
-TypeName = Annotated[
-    str, typer.Argument(metavar="TYPE", help="Type of e-mail: welcome, forgot_password, tfa and so on.")
-]
+TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="E-mail type: welcome, forgot_password, tfa and so on.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", metavar="NAME=VALUE", help="Field value. Repeatable.")]
 InWorkspace = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""`fairpost privacy`: export or erase the data of a person."""
+"""`fairpost privacy`: export or erase a person's data."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any

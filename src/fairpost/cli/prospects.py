@@ -78,7 +78,7 @@ def columns(
 ) -> None:
     """Show how Fairpost would read a CSV file.
 
-    Shows the encoding, the delimiter, and the field of each column. Changes nothing.
+    Shows the encoding, the delimiter, and the field that each column maps to. Changes nothing.
 
     \b
     Example: fairpost prospects columns leads.csv

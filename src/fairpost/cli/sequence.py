@@ -146,7 +146,7 @@ def _steps(given: list[str]) -> list[Step]:
             problems.append(f"step {number}: {error}")
     if problems:
         raise FairpostError(
-            "\n".join([*problems, "Nothing was changed. For the format of steps, see: fairpost sequence set --help"])
+            "\n".join([*problems, "Nothing was changed. For the step format, see: fairpost sequence set --help"])
         )
     return steps
 

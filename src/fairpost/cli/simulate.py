@@ -83,7 +83,9 @@ def accounts(
 def fairness(
     scenario: Annotated[ScenarioName, typer.Option(help="Scenario to simulate.")] = ScenarioName.WHALE,
     seed: Annotated[int, typer.Option(help="Random seed. A given seed always produces the same run.")] = 1,
-    scale: Annotated[int, typer.Option(min=1, max=100, help="Factor for the number of e-mails and slots.")] = 1,
+    scale: Annotated[
+        int, typer.Option(min=1, max=100, help="Factor by which to multiply the number of e-mails and slots.")
+    ] = 1,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:

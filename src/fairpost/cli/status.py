@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def status(as_json: AsJson = False) -> None:
     """Show the current state and why mail is not sent.
 
-    The command is equally fast regardless of the number of e-mails. Scheduled and ready e-mails are counted together as
-    waiting.
+    The command takes the same time regardless of the number of e-mails. Scheduled and ready e-mails are counted
+    together as waiting.
 
     \b
     Example: fairpost status

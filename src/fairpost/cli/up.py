@@ -151,7 +151,7 @@ async def _up(settings: Settings, wanted: Wanted) -> None:
 
 
 async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
-    """Return the URL of a database that responds, or None if stopped first."""
+    """Return the URL of a database that responds, or None if the command is stopped first."""
     import asyncio
 
     from fairpost.startup.parts import prepare_database
@@ -190,7 +190,9 @@ async def _run(settings: Settings, url: str, wanted: Wanted, lock: TextIO, over:
                 first_admin=await first_admin_link(home, api_url),
                 here=await local_operator_link(home, api_url) if settings.home_database_url is None else None,
             )
-        if wanted.demo_emails and settings.regions is None:  # with regions, a name belongs to one of them permanently
+        if (
+            wanted.demo_emails and settings.regions is None
+        ):  # with regions, each name permanently belongs to one of them
             await put_workspaces(store)
         _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
         if wanted.browser:
@@ -329,7 +331,7 @@ async def _engine(settings: Settings, api_url: str, over: "asyncio.Event") -> As
     with log.open("a", encoding="utf-8") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin"),
-            stdin=asyncio.subprocess.PIPE,  # closed when this process is killed, so that no engine keeps running
+            stdin=asyncio.subprocess.PIPE,  # closed when this process is killed, so no engine keeps running
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
             env={**os.environ, "FAIRPOST_PUBLIC_URL": url},

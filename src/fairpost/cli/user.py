@@ -182,8 +182,8 @@ def throttle(
 ) -> None:
     """Throttle a workspace or user manually.
 
-    Mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no
-    score shortens it.
+    Mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and
+    abuse scores do not shorten it.
 
     \b
     Example: fairpost user throttle --workspace acme ann --for 4h --reason "a bought list"
@@ -222,8 +222,8 @@ def unthrottle(
 ) -> None:
     """End a throttle so that queued mail can be sent.
 
-    Works for manual and automatic throttles. After that, no score can throttle the sender again for the duration of
-    --immune-for.
+    Works for manual and automatic throttles. A score cannot throttle the sender again until the time set with
+    --immune-for has passed.
 
     \b
     Example: fairpost user unthrottle --workspace acme ann

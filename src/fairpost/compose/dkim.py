@@ -1,7 +1,7 @@
 """DKIM signatures (RFC 6376, RFC 8463) over composed bytes: relaxed/relaxed, with SHA-256. No I/O, no clock.
 
 SMTP changes nothing that a signature covers: every line already ends with CRLF, bodies are 7-bit, and the receiver
-undoes the doubling of dots. Relaxed canonicalization tolerates servers that change white space.
+undoes dot-stuffing. Relaxed canonicalization tolerates servers that change white space.
 
 The headers below are signed if they are present. Each is listed once more than it occurs (oversigned), so a second From
 or List-Unsubscribe added in transit breaks the signature. The headers in ALWAYS are listed even if they are absent, so
@@ -53,7 +53,7 @@ def signatures(keys: Sequence[SigningKey], head: bytes, *, body_hash: bytes, at:
 
 
 def hash_of_body(body: bytes) -> bytes:
-    """Returns the hash of the body, in base64. Messages with the same body share it."""
+    """Returns the body hash in base64. Messages with the same body share it."""
     return b2a_base64(sha256(_relaxed_body(body)).digest(), newline=False)
 
 

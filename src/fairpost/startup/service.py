@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX = 10  # per process and database
 ENTRANCES_MAX = 3  # additional connections, for authentication
 HOME_CONNECTIONS_MAX = 4
-DURATIONS_EVERY_S = 5.0  # how often the durations of HTTP requests are stored
+DURATIONS_EVERY_S = 5.0  # how often HTTP request durations are stored
 
 
 @asynccontextmanager

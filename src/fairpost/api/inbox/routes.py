@@ -176,7 +176,7 @@ def _files(reading: Reading) -> list[FileOut]:
 
 
 def _file(content: bytes, filename: str, content_type: str, *, disposition: str = "attachment") -> Response:
-    """Serves a file so that nothing in it runs, whatever type a browser assumes. `filename` must be safe."""
+    """Serves a file in such a way that nothing in it runs, whatever type a browser assumes. `filename` must be safe."""
     plain = "".join(c if c.isascii() and c not in '"\\%' else "_" for c in filename)
     headers = {
         "Content-Disposition": f"{disposition}; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}",

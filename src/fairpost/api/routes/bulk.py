@@ -91,7 +91,7 @@ async def send_emails(
 
 
 async def _users(body: IO[bytes]) -> set[str]:
-    """Returns the users of all e-mails, so they can be locked at the start.
+    """Returns all users that the e-mails belong to, so they can be locked at the start.
 
     Locking them chunk by chunk could deadlock.
     """

@@ -55,7 +55,7 @@ router = Router(prefix="/v1/admin", tags=["operators"])
 
 @router.get(
     "/status",
-    summary="Get the state of the queue, what blocks it, and what to do about it",
+    summary="Get the queue status, including what is blocking the queue and how to fix it",
     responses=failures("not_found"),
 )
 async def get_status(_: Admin, service: TheService, region: RegionQuery = None) -> Answer[StatusOut]:

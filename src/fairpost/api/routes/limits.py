@@ -1,4 +1,4 @@
-"""Describes the limits of an account, for forms."""
+"""Describes account limits for forms."""
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures

@@ -84,7 +84,7 @@ async def watch_topic(
 
 
 def _credential_of(request: Request, watcher: Watcher) -> tuple[str, Credential]:
-    """Returns the credential of the watcher, and its region."""
+    """Returns the watcher's region and credential."""
     if watcher.caller is not None and watcher.caller.key_id is not None:
         return watcher.region, watcher.caller.key_id
     region, _, token = request.cookies[SESSION_COOKIE].partition(".")

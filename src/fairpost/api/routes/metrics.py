@@ -1,4 +1,4 @@
-"""A workspace's metrics: the state of its queue, and the shares of its users."""
+"""A workspace's metrics: the state of its queue, and each user's share."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

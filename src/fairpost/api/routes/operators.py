@@ -41,7 +41,7 @@ from fairpost.model.auth import Role
 from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 
-TAG = {"name": "operators", "description": "Paths for admins, the operators of the service."}
+TAG = {"name": "operators", "description": "Endpoints for admins, who operate the service."}
 router = Router(prefix="/v1/admin", tags=["operators"])
 
 NAMES_MAX = 200
@@ -59,7 +59,7 @@ async def list_workspaces(
 
 @router.get(
     "/workspaces/names",
-    summary="List the names of workspaces that are registered or in use",
+    summary="List names of workspaces that are registered or in use",
     responses=failures("not_found"),
 )
 async def list_workspace_names(

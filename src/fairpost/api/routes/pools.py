@@ -8,7 +8,7 @@ from fairpost.api.shapes.pools import LoanOut, Pool, PoolAccount, Pools
 from fairpost.model.workspace import Loan
 from fairpost.store.workspaces import workspace_named
 
-TAG = {"name": "pools", "description": "Groups of accounts that share the sending of e-mails."}
+TAG = {"name": "pools", "description": "Groups of accounts that share the work of sending e-mails."}
 router = Router(prefix="/v1/pools", tags=["pools"])
 
 

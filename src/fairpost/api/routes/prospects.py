@@ -33,7 +33,7 @@ from fairpost.prospects.json_reader import LIST_MAX, read_json_lines, read_json_
 from fairpost.store import prospects as stored
 from fairpost.store.store import Store
 
-TAG = {"name": "prospects", "description": "Recipients of campaigns, organized in lists."}
+TAG = {"name": "prospects", "description": "Campaign recipients, organized in lists."}
 router = Router(prefix="/v1", tags=["prospects"])
 
 MEMORY_BYTES_MAX = 1_048_576  # an imported list that is larger than this is kept in a file
@@ -83,7 +83,7 @@ async def list_prospects(
                 CSV: {
                     "schema": {
                         "type": "string",
-                        "description": "The first line contains the names of the columns. One column contains the e-mail address. `timezone` and `id` are special, and every other column is a field for templates.",
+                        "description": "The first line contains the column names. One column contains the e-mail address. `timezone` and `id` are special, and every other column is a field for templates.",
                     }
                 },
                 LINES: {"schema": {"type": "string", "description": "One JSON object per line."}},

@@ -69,7 +69,7 @@ async def delete_sequence(name: SequenceName, caller: Manages) -> Answer[Removed
 
 
 def delays_s(steps: Sequence[Delayed]) -> list[int]:
-    """Returns the delay of each step in seconds. Raises ApiError if a step after the first has no delay."""
+    """Returns each step's delay in seconds. Raises ApiError if a step after the first has no delay."""
     return [_delay_s(step, f"steps[{number}]", is_first=number == 0) for number, step in enumerate(steps)]
 
 

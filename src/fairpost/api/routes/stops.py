@@ -59,7 +59,7 @@ def _paused(done: senders.Paused, region: str) -> Answer[Paused]:
 # ── one workspace, domain, user or stream ─────────────────────────────────────────────────────────────────
 
 
-@router.post("/senders/hold", summary="Hold the mail of a user, domain or workspace", responses=failures("not_found"))
+@router.post("/senders/hold", summary="Hold mail from a user, domain or workspace", responses=failures("not_found"))
 async def hold_sender(
     given: Hold, admin: Admin, service: TheService, request: Request, region: RegionQuery = None
 ) -> Answer[StopsNow]:

@@ -1,4 +1,4 @@
-"""Templates: the content of e-mails. It is checked before it is stored."""
+"""Templates: e-mail content. It is checked before it is stored."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ from fairpost.store.templates import StoredTemplate
 from fairpost.templates.rendering import MissingFields, Template, Unrenderable, compile_template
 from fairpost.templates.samples import sample_of
 
-TAG = {"name": "templates", "description": "The content of e-mails, with fields for each recipient."}
+TAG = {"name": "templates", "description": "E-mail content with fields that are filled in for each recipient."}
 router = Router(prefix="/v1/templates", tags=["templates"])
 
 SAMPLE_ADDRESS = "ada@example.com"

@@ -114,7 +114,7 @@ def audit_out(entry: AuditEntry, ids: PublicIds) -> AuditOut:
 
 
 def _as_told(who: str) -> str:
-    """Returns the actor of an audit entry as workspaces see it, without the name of the operator or machine."""
+    """Returns an audit entry's actor as workspaces see it, without the name of the operator or machine."""
     if who.startswith("cli "):
         return "cli"
     return "the operator" if who.startswith(f"{Role.ADMIN} ") else who

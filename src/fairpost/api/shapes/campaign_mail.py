@@ -37,7 +37,7 @@ class ReceiptState(StrEnum):
 class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
-    prospects: Annotated[int, Field(description="Number of prospects checked in the last scheduling run.")]
+    prospects: Annotated[int, Field(description="Number of prospects checked in the most recent scheduling run.")]
     scheduled: Annotated[int, Field(description="Number of e-mails scheduled since launch.")]
     skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
@@ -113,7 +113,7 @@ class CampaignForecast(ResponseModel):
     ]
     gives_up_at: Annotated[
         Moment | None,
-        Field(description="When the first of these follow-ups will fail, because its account is suspended."),
+        Field(description="When the first of these follow-ups will fail because its account is suspended."),
     ]
     forecast: Annotated[
         ForecastOut | None, Field(description="The forecast for the remaining e-mails. Null if there are none.")

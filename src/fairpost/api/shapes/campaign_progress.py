@@ -10,7 +10,7 @@ from fairpost.model.campaign import CampaignState
 
 class ExpectedPoint(ResponseModel):
     at: Moment
-    sent: Annotated[int, Field(description="Number of e-mails sent by this time.")]
+    sent: Annotated[int, Field(description="Number of e-mails expected to have been sent by this time.")]
 
 
 class ExpectedProgress(ResponseModel):

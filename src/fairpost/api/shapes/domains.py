@@ -38,7 +38,7 @@ class KeyOut(ResponseModel):
         ),
     ]
     record: Annotated[
-        RecordOut, Field(description="The record to publish in the DNS. Keep the record of a retired key for a week.")
+        RecordOut, Field(description="The record to publish in the DNS. Keep a retired key's record for a week.")
     ]
     created_at: Moment
     active_at: Moment | None
@@ -71,9 +71,9 @@ class FindingOut(ResponseModel):
 class DomainWithHealth(DomainOut):
     health: Annotated[
         Grade | None,
-        Field(description="The worst grade among the findings of the last check. Null before the first check."),
+        Field(description="The worst grade among the findings of the most recent check. Null before the first check."),
     ]
-    findings: Annotated[list[FindingOut], Field(description="The findings of the last check.")]
+    findings: Annotated[list[FindingOut], Field(description="The findings of the most recent check.")]
 
 
 class Checked(DomainOut):

@@ -122,7 +122,7 @@ class Accepted(ResponseModel):
     new: Annotated[
         bool,
         Field(
-            description="False if the idempotency key was used before. In that case, `id` is the ID of the first e-mail."
+            description="False if the idempotency key was used before. In that case, `id` is the ID of the original e-mail."
         ),
     ]
 
@@ -242,9 +242,9 @@ class Reply(ResponseModel):
 
 
 class LifeMoment(ResponseModel):
-    """One event of kind `accepted`, `due`, `claimed`, `begun`, `ended`, `decided`, `retried` or `returned`.
+    """One event, whose `kind` is `accepted`, `due`, `claimed`, `begun`, `ended`, `decided`, `retried` or `returned`.
 
-    The last `kind` is the e-mail's state. `at` is null if unknown. `meaning` explains the server's reply.
+    The final event's `kind` is the e-mail's state. `at` is null if unknown. `meaning` explains the server's reply.
     """
 
     kind: str

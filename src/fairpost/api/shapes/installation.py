@@ -74,7 +74,7 @@ class ModeNow(ResponseModel):
     fair_percent: Annotated[
         int,
         Field(
-            description="Proportion of workspaces in the fair queue. E-mails from all other workspaces are sent in order of arrival."
+            description="Percentage of workspaces in the fair queue. E-mails from all other workspaces are sent in order of arrival."
         ),
     ]
     priority: Priority
@@ -93,7 +93,7 @@ class QueueHealth(ResponseModel):
     limits: Annotated[
         dict[str, int],
         Field(
-            description="Maximum number of e-mails per tier in a claim of 100, while e-mails of other tiers are waiting."
+            description="Maximum number of e-mails per tier in a claim of 100, while e-mails in other tiers are waiting."
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""The server of an account in requests and responses, derived from the settings of each kind of transport.
+"""An account's server in requests and responses, derived from the settings of each kind of transport.
 
 Secrets are kept separate from the other settings and are never shown.
 """

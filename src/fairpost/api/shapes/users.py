@@ -34,7 +34,7 @@ class UserIn(RequestModel):
         Text | None,
         Field(
             max_length=253,
-            description="The domain that the user's e-mails count towards, regardless of From. If omitted, the domain does not change.",
+            description="The domain that the user's e-mails count towards, regardless of the From address. If omitted, the domain does not change.",
         ),
     ] = None
 

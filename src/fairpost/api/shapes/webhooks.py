@@ -1,4 +1,4 @@
-"""Webhooks: the endpoints to which events are posted, and the log of requests."""
+"""Webhooks: the endpoints to which events are posted, and the request log."""
 
 from typing import Annotated
 
@@ -95,7 +95,7 @@ class DeliveryOut(ResponseModel):
     id: Id
     at: Moment
     message_id: Annotated[
-        str, Field(description="The header `webhook-id`: the event ID, which is the same on every attempt.")
+        str, Field(description="The `webhook-id` header: the event ID, which is the same on every attempt.")
     ]
     type: str
     attempt: int

@@ -59,7 +59,7 @@ class BlockShown(ResponseModel):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShown:
     now: AccountNow
-    tag: str  # the version of the account, for If-Match
+    tag: str  # the account version, for If-Match
     display_name: str | None
     server: str | None
     limits: Limits

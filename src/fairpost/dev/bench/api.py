@@ -117,7 +117,7 @@ async def _statements_per_s(
     async with AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(Store.open(url, connections_max=1)) for _ in range(connections)]
         for name, ask in parts.items():
-            progress(f"{name}: the statements of a request alone")
+            progress(f"{name}: only the statements that a request runs")
             figures[name] = await _asked_per_s(stores, name, ask, seconds=seconds)
     return figures
 

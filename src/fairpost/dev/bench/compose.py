@@ -54,7 +54,7 @@ def bench_compose(progress: Callable[[str], None]) -> dict[str, float]:
             "stdlib_us": _by_the_standard_library,
         }
     )
-    progress("encoding a file of 10 MB")
+    progress("encoding a 10 MB file")
     large = _content(
         Attachment(filename="large.bin", content_type="application/octet-stream", data=bytes(range(256)) * 40_960)
     )
@@ -69,7 +69,7 @@ def bench_message(number: int) -> Message:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turns so that momentary load on the machine affects all subjects."""
+    """Measures the subjects in turn so that momentary load on the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

@@ -88,7 +88,7 @@ async def _first_page(browser: "Browser", progress: Progress) -> dict[str, float
 
 
 def _files() -> list[str]:
-    """Returns the files of the overview page."""
+    """Returns the files that the overview page loads."""
     todo, found = ["app.css", "app.js", "pages/now.js"], dict[str, None]()
     while todo:
         name = todo.pop()

@@ -68,7 +68,7 @@ async def bench_pickup(url: str, progress: Progress) -> dict[str, float]:
 
 
 async def _looks(conn: Any, arrivals: Arrivals, name: str, n: int, *, gap_s: float) -> list[float]:
-    """Returns the milliseconds from the end of the commit to the 250."""
+    """Returns, for each e-mail, the milliseconds from the end of the commit to the 250 reply."""
     times = []
     for number in range(n):
         address = f"{name}{number}@example.org"

@@ -19,7 +19,7 @@ ROUNDS = 7
 ROUND_S = 0.3
 OWN, NONE = "with words of its own", "without"
 
-PARAGRAPH = "It should be with you by Thursday. If it is not, answer this e-mail and we look into it at once. "
+PARAGRAPH = "It should be with you by Thursday. If not, reply to this e-mail and we will look into it at once. "
 TEXT = f"Hello {{{{ first_name }}}},\n\nyour order {{{{ order_no }}}} for {{{{ company }}}} has left {{{{ city }}}}.\n\n{PARAGRAPH * 18}\n\n{{{{ link }}}}\n"
 ROW = '<tr><td style="padding: 8px 16px; font-family: sans-serif; color: #333333">{}</td></tr>\n'
 HTML = (
@@ -72,12 +72,12 @@ def formats_of(template: Template) -> list[str]:
 
 
 def by_format_map(formats: Sequence[str], n: int) -> list[str]:
-    """Renders without escaping or checks, which is the lower bound."""
+    """Renders without escaping or checks, as a lower bound."""
     return [source.format_map(FIELDS[n]) for source in formats]
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turns so that momentary load on the machine affects all subjects."""
+    """Measures the subjects in turn so that momentary load on the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

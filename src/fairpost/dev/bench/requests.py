@@ -85,7 +85,7 @@ def many_emails(lines: int, key: str, place: str) -> bytes:
 async def ask_for(
     port: int, make: Callable[[str], bytes], *, seconds: float, connections: int, mark: str
 ) -> dict[str, Any]:
-    """Returns the total time, and the milliseconds of each response. Raises an error if a request does not succeed."""
+    """Returns the total time, and each response time in milliseconds. Raises an error if a request does not succeed."""
     loop = asyncio.get_running_loop()
     times_ms: list[float] = []
     clients = [(await loop.create_connection(Answers, "127.0.0.1", port))[1] for _ in range(connections)]

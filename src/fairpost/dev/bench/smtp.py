@@ -1,6 +1,6 @@
-"""Measures messages per second over one connection and over eight connections, in comparison with aiosmtplib.
+"""Measures messages per second over one connection and over eight connections, compared with aiosmtplib.
 
-Both clients use the same event loop, the same server and the same message of 5 KB. They take turns so that other load
+Both clients use the same event loop, the same server and the same 5 KB message. They take turns so that other load
 on the machine affects both.
 """
 

@@ -41,8 +41,8 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 @asynccontextmanager
 async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
-    """Yields a fresh database with the schema, and drops the database afterwards. With `suffix`, several can exist at
-    once.
+    """Yields a fresh database with the schema, and drops the database afterwards. With different suffixes, several can
+    exist at once.
     """
     name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")
@@ -97,8 +97,8 @@ async def stage_all(store: Store) -> None:
 
 
 async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
-    """Returns the median time of a claim of 50 e-mails, as measured by the client. Claimed e-mails are removed before
-    the next claim.
+    """Returns the median time that a claim of 50 e-mails takes, as measured by the client. Claimed e-mails are removed
+    before the next claim.
     """
     times = []
     for _ in range(looks):
@@ -111,7 +111,7 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:
-    """Claims and removes the given number of e-mails, and adds a new one from the same sender for each."""
+    """Claims and removes the given number of e-mails. For each one, adds a new e-mail from the same sender."""
     done = 0
     while done < total:
         claim = await store.claim(lease, limit=1000)

@@ -1,4 +1,4 @@
-// The dialog for the draft of a campaign: its content, recipients and accounts.
+// The dialog for a campaign draft: its content, recipients and accounts.
 
 import { get } from "../ask.js";
 import { h } from "../dom.js";
@@ -67,7 +67,7 @@ function routes(pools, draft) {
 
 const route = ({ pool, account }) => (account ? `account ${account}` : `pool ${pool}`);
 
-// A time in the format of a datetime-local input, in the browser's time zone.
+// A time formatted for a datetime-local input, in the browser's time zone.
 function local(moment) {
   const date = new Date(moment);
   return new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 16);

@@ -1,6 +1,6 @@
-// The limits of an account as form fields. The API describes their names, labels, bounds and defaults.
+// An account's limits as form fields. The API describes their names, labels, bounds and defaults.
 
-// `limits` contains the limits of the account or of its provider. `before` is the prefix of field names.
+// `limits` contains the limits of the account or of its provider. `before` is the prefix for field names.
 export const limitFields = (described, limits, before = "") => described.map((each) => ({
   name: before + each.name,
   label: each.label,

@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, figure, figures, heading, headline, link, minorFigures, panel, tell } from "../parts.js";
 import { duration, number, rate } from "../format.js";
 
-// The page on which to fix a condition, by the beginning of the condition's code.
+// The page on which to fix a condition, by the start of the condition code.
 const PLACES = [
   ["account.", "/accounts", "View accounts"],
   ["pool.", "/accounts", "View accounts"],

@@ -53,7 +53,7 @@ function entry(ctx, choice) {
     .map((each) => ({ ...each, value: secrets.has(each.name) ? each.value : state.typed?.[each.name] ?? each.value }));
   const chooseLogin = (event) => {
     const box = document.querySelector("form[data-key^='form account']");
-    Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // keeps the input of fields that both methods have
+    Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // keeps what was entered in fields that both methods have
     ctx.show();
   };
   const act = async (given) => {
