@@ -65,7 +65,7 @@ def test_the_two_queues_stand_side_by_side(cli: Cli, url: str, db: Db) -> None:
     single = cli.ok("fairness")
     db.execute("SELECT fairpost.lay_fairness(0::smallint, true, '{0.1,0.5,1,2}', '{5,15,40,40}', false, 1000)")
     alone = cli.ok("fairness")
-    assert missing(alone, "0 %", "lanes", "high 40, normal 40, low 15, throttled 5", "FAIRPOST_ABUSE_DETECTION") == []
+    assert missing(alone, "0%", "lanes", "high 40, normal 40, low 15, throttled 5", "FAIRPOST_ABUSE_DETECTION") == []
     mode = cli.json("fairness")["mode"]
     assert (mode["fair_percent"], mode["priority"], mode["is_scoring"]) == (0, "lanes", False)
     db.execute("SELECT fairpost.lay_fairness(50::smallint, false, '{0.1,0.5,1,2}', '{5,15,40,40}', true, 1000)")

@@ -166,7 +166,7 @@ def test_everything_about_a_user_is_shown(strict: Cli, db: Db) -> None:
     shown = strict.json("user", "show", "--workspace", *ANN)
     throttle, (stop,), reasons = shown.pop("throttle"), shown.pop("held_back_by"), shown.pop("reasons")
     bounced, volume = reasons
-    assert missing(bounced, 30, 105, "10 %") == []
+    assert missing(bounced, 30, 105, "10%") == []
     assert missing(volume, 105, 24, 5, "10") == []
     assert shown == {
         "workspace": "acme",
@@ -207,7 +207,7 @@ def test_the_page_of_a_user_says_it_in_words(strict: Cli, db: Db) -> None:
         "last 24 h": ("100 ", "70 ", "30 ", "0 "),
         "usual": ("10.0",),
         "score": ("55 ", "100", "0.83", "50"),
-        "because": ("30 ", "100 ", "10 %"),
+        "because": ("30 ", "100 ", "10%"),
         "waiting": ("0 ",),
         "next": ("fairpost user unthrottle --workspace acme ann",),
     }.items():
@@ -263,7 +263,7 @@ def test_a_sender_registered_in_sql_is_shown_before_an_engine_has_checked(cli: C
 def test_where_tiers_are_lanes_the_lane_is_shown(cli: Cli, db: Db) -> None:
     cli.ok("user", "set", "--workspace", *ANN, "--plan", "free")
     db.execute("UPDATE fairpost.fairness SET lanes = true")
-    assert missing(cli.ok("user", "show", "--workspace", *ANN), "low", "15 %") == []
+    assert missing(cli.ok("user", "show", "--workspace", *ANN), "low", "15%") == []
 
 
 def test_the_page_says_when_scoring_is_off(cli: Cli) -> None:

@@ -85,7 +85,7 @@ def test_each_region_has_its_part_and_the_password(shared: Regions) -> None:
         40,
         None,
     )
-    assert "40 %" in shared.cli("us").ok("account", "show", "sales")
+    assert "40%" in shared.cli("us").ok("account", "show", "sales")
     assert password(shared, "eu") == password(shared, "us") == "s3cret"
     assert shared.cli("ap").json("account", "list") == []
     assert [_shared(shared, name) for name in ("eu", "us", "ap")] == [[60], [40], []]
@@ -162,7 +162,7 @@ def test_wrong_slices_are_named(regions: Regions) -> None:
     share = ("account", "share", "sales")
     wrong = regions.cli("eu").wrong_errors(
         [
-            ((*share, "--slice", "eu=60", "--slice", "us=41"), ("101 %", "100")),
+            ((*share, "--slice", "eu=60", "--slice", "us=41"), ("101%", "100")),
             ((*share, "--slice", "us=40"), ("--slice eu=",)),
             ((*share, "--slice", "eu=60", "--slice", "mars=40"), ("'mars'", "eu, us, ap")),
             ((*share, "--slice", "eu=0", "--slice", "us=40"), ("eu=0", "1", "100")),

@@ -223,7 +223,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     print_blocks(blocks, facts.now)
     if share:
         typer.echo(
-            f"\nThis is {share.percent} % of the account's limits. Other regions have the rest (fairpost account share)."
+            f"\nThis is {share.percent}% of the account's limits. Other regions have the rest (fairpost account share)."
         )
 
 

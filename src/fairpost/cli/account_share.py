@@ -52,7 +52,7 @@ def share(
         print_json({"name": name, "written": not dry_run, "whole": plan.whole, "slices": plan.slices})
         return
     rows = [
-        (each.region, f"{each.percent} %", each.limits.in_one_line(), each.limits.units_per_minute, each.change)
+        (each.region, f"{each.percent}%", each.limits.in_one_line(), each.limits.units_per_minute, each.change)
         for each in plan.slices
     ]
     print_table(("region", ">slice", "limits", ">units a minute", "row"), rows)

@@ -83,7 +83,7 @@ def _print_queue(report: "FairnessReport") -> None:
         [
             ("queue", f"{queue.queued:,} waiting{oldest}; {queue.queued / queue.queue_max:.1%} of {queue.queue_max:,}"),
             ("health", f"{queue.health:g}: {_health(queue.health)}"),
-            ("fair queue", f"{mode.fair_percent} % of the workspaces{others}"),
+            ("fair queue", f"{mode.fair_percent}% of the workspaces{others}"),
             ("tiers", f"as {mode.priority}: {tiers}"),
             ("limits", f"of every 100 claimed, while others wait: {limits}" if has_lanes else None),
             ("abuse", "senders are scored" if mode.is_scoring else "senders are not scored (FAIRPOST_ABUSE_DETECTION)"),

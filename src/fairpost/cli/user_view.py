@@ -128,7 +128,7 @@ def _tier_in_words(shown: "ShownSender", policy: "SenderPolicy") -> str:
     sender, fairness = shown.sender, shown.fairness
     worth = f"weight {_weight(sender.tier, fairness):g}"
     if fairness.has_lanes:
-        worth = f"the lane with {fairness.shares[sender.tier + 1]} % of the capacity"
+        worth = f"the lane with {fairness.shares[sender.tier + 1]}% of the capacity"
     grows_up = tier_until(sender.plan, created_at=sender.since, throttle=None, now=shown.now, plans=policy.plans)
     until = f", until {when(grows_up, shown.now)}" if grows_up and sender.tier is Tier.LOW else ""
     return f"{tier_name(sender.tier)}: {worth}{until}"

@@ -169,7 +169,7 @@ def _in_words(fairness: Fairness) -> str:
     tiers = "lanes" if fairness.has_lanes else "weights"
     if fairness.share == 0:
         return "off; e-mails are sent in order of arrival"
-    share = "on" if fairness.share == 100 else f"for {fairness.share} % of the workspaces"
+    share = "on" if fairness.share == 100 else f"for {fairness.share}% of the workspaces"
     return f"{share}; tiers are {tiers}"
 
 

@@ -18,7 +18,7 @@ def sliced(whole: Limits, percent: int) -> Limits:
     parts = replace(whole, **{each.name: _share(each, getattr(whole, each.name), percent) for each in LIMITS})
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
-            f"{percent} % of {whole.units_per_minute} units per minute is not enough for one send, "
+            f"{percent}% of {whole.units_per_minute} units per minute is not enough for one send, "
             f"which uses {whole.units_per_send} units"
         )
     return parts
@@ -39,7 +39,7 @@ def _share(limit: Limit, value: Any, percent: int) -> Any:
 def _longer(pause_ms: int, percent: int) -> int:
     longer_ms = -(-pause_ms * 100 // percent)  # rounded up
     if longer_ms > PAUSE_MS_MAX:
-        raise ValueError(f"at {percent} % of the pace, the pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
+        raise ValueError(f"at {percent}% of the pace, the pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
     return longer_ms
 
 

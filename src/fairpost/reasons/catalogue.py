@@ -218,7 +218,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.not_active": _why("{status}[: {why}]"),
     "account.paused_by_hand": _why("{note}"),
     "account.authentication_failed": _why("the account's server rejected the login: {reply}"),
-    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max} %"),
+    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max}%"),
     "account.refused_in_a_row": _why("rejected {refused} times in a row: {reply}"),
     "account.worker_died": _why("the account's worker died {times} times in a row"),
     "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
@@ -278,8 +278,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     "hold.campaign_failed": _why("campaign {campaign} has failed"),
     "throttle.by_hand": _why("{note}"),
     "throttle.scored": _why("{reasons}"),
-    "sender.too_many_bounces": _why("{bounced} of {total} e-mails bounced, more than 10 %"),
-    "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5 %"),
+    "sender.too_many_bounces": _why("{bounced} of {total} e-mails bounced, more than 10%"),
+    "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5%"),
     "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} per day"),
     "sender.too_much_too_soon": _why(
         "{volume} e-mails in 24 hours, more than {most} from an account younger than 7 days"

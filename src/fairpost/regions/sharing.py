@@ -114,7 +114,7 @@ def _require_percents(percents: Mapping[str, int], here: str, stores: RegionStor
         if not 1 <= percent <= 100:
             raise FairpostError(f"A slice must be a whole number from 1 to 100, got {region}={percent}")
     if sum(percents.values()) > 100:
-        raise FairpostError(f"The slices add up to {sum(percents.values())} %; the maximum is 100")
+        raise FairpostError(f"The slices add up to {sum(percents.values())}%; the maximum is 100")
     if here not in percents:
         raise FairpostError(f"{here}, the account's own region, also needs a slice. Add: --slice {here}=PERCENT")
 

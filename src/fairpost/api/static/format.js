@@ -8,7 +8,7 @@ const SHORT_DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "num
 export const number = (n) => (n === null || n === undefined ? "–" : NUMBER.format(n));
 export const counted = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 export const emails = (n) => counted(n, "e-mail");
-export const percent = (part) => `${(100 * part).toFixed(part > 0 && part < 0.1 ? 1 : 0)} %`;
+export const percent = (part) => `${(100 * part).toFixed(part > 0 && part < 0.1 ? 1 : 0)}%`;
 
 export function rate(perSecond) {
   if (perSecond === null || perSecond === undefined) return "–";

@@ -156,7 +156,7 @@ def _abuser(d: _Dice) -> Scenario:
     flood = [Arrival(minute, abuser, d.times(300)) for minute in range(5, 25)]
     return Scenario(
         name="abuser",
-        about="twenty honest senders with bursts, and one that floods from minute 5 on with 30 % bounces and is throttled from minute 20 on",
+        about="twenty honest senders with bursts, and one that floods from minute 5 on with 30% bounces and is throttled from minute 20 on",
         minutes=70,
         slots_per_minute=d.times(60),  # the honest senders need slightly more than half of the slots
         arrivals=d.in_order(bursts + flood),

@@ -35,7 +35,7 @@ export default {
 function mode({ fair_percent: fair, priority, weights, lane_shares: shares, is_scoring: isScoring }) {
   const queue = fair === 100 ? "All workspaces share the fair queue: each workspace gets its turn, however many e-mails the others have queued."
     : fair === 0 ? "The fair queue is off: e-mails are sent in order of arrival."
-      : `${fair} % of the workspaces share the fair queue. E-mails from the others are sent in order of arrival.`;
+      : `${fair}% of the workspaces share the fair queue. E-mails from the others are sent in order of arrival.`;
   const worth = Object.entries(priority === "lanes" ? shares : weights).map(([tier, value]) => `${tier} ${value}`).join(", ");
   const tiers = priority === "lanes" ? `Share of the capacity for each tier: ${worth}.` : `Weight of each tier: ${worth}.`;
   return h("p.quiet", `${queue} ${tiers} ${isScoring ? "Abuse detection is on." : "Abuse detection is off (FAIRPOST_ABUSE_DETECTION)."}`);
