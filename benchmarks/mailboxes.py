@@ -82,7 +82,7 @@ async def measure(url: str, port: int, pipe: Connection, ca: str, mailboxes: int
         )
         cpu, begun = time.process_time(), time.monotonic()
         await asyncio.sleep(20)
-        _say(f"idle: {100 * (time.process_time() - cpu) / (time.monotonic() - begun):.2f} % of a core")
+        _say(f"idle: {100 * (time.process_time() - cpu) / (time.monotonic() - begun):.2f}% of a core")
         cpu, begun = time.process_time(), time.monotonic()
         for n in range(mails):
             pipe.send((f"u{n % mailboxes}", _mail(n)))

@@ -12,7 +12,7 @@ from fairpost.model.fault import Bounces, Refusals, Sample, Suspect, fault_code,
 from fairpost.model.reason import Reason
 from fairpost.policy.blame import BLOCKS_MAX, ESTABLISHED_AGE, ESTABLISHED_SENT, REFUSALS_MAX, Blame, blame, reason_of
 
-LIMITS = Limits()  # 5 %, from 20 on
+LIMITS = Limits()  # 5%, from 20 on
 NOW = datetime(2030, 1, 7, tzinfo=UTC)
 REPLY = "550 5.7.1 go away"
 

@@ -115,7 +115,7 @@ async def test_bad_queue_health_limits_the_low_tiers_and_leaves_no_slot_unused(s
     good_day = await shares(2.0)
     assert max(good_day.values()) - good_day["young"] <= 1, "only the throttled sender is limited"
     bad_day = await shares(0.35)
-    assert (bad_day["bad"], bad_day["young"]) == (3, 17), "a tenth, and half of 35 %"
+    assert (bad_day["bad"], bad_day["young"]) == (3, 17), "a tenth, and half of 35%"
     assert bad_day.total() == 100
     for user in ("vip", "plain", "young"):
         await store.hold("w0", "user", user, reason="test", now=START)

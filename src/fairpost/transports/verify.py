@@ -15,7 +15,7 @@ from fairpost.transports.reading import MailboxReader, Unreadable
 from fairpost.transports.registry import kind_of
 from fairpost.vault.vault import Vault
 
-READING = "reading"  # the name of the last step, if the account's mailbox is read
+READING = "reading"  # the name of the final step, if the account's mailbox is read
 
 
 async def try_account(

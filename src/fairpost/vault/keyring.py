@@ -1,4 +1,4 @@
-"""The available keys, from the environment and from files, and the choice of the current key.
+"""Finds the available keys in the environment and in files, and chooses the current one.
 
     home/secret.key       the key, unless the environment gives one
     home/secret.key.new   the next key, during a rotation

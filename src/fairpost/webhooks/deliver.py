@@ -1,4 +1,4 @@
-"""One turn for an endpoint. Posts the due events, in order for each e-mail, and decides what to store, without using
+"""One turn for an endpoint. Posts the due events, in order for each e-mail, and decides what to store. It does not use
 the database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the later
 events in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other
 events are not tried.
@@ -25,7 +25,7 @@ TURN_S_MAX = 10.0  # after this time, no further requests are started
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The result of a turn. `tried` lists the events in order of completion. `untried` lists the events for which no
+    """The result of a turn. `tried` lists the events in the order in which their requests finished. `untried` lists the events for which no
     request was started.
     """
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from fairpost.model.webhook import SECRET_PREFIX
 
 SECRET_BYTES = 32
-TOLERANCE_S = 300  # maximum difference between the clocks of sender and receiver
+TOLERANCE_S = 300  # maximum difference between the sender's and the receiver's clock
 
 
 def written(secret: bytes) -> str:
@@ -19,7 +19,7 @@ def written(secret: bytes) -> str:
 
 
 def key_of(secret: str) -> bytes:
-    """Return the key of a secret. Raises ValueError."""
+    """Return the key encoded in a secret. Raises ValueError."""
     try:
         key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except NotBase64:

@@ -12,7 +12,7 @@ PORT_MIN = 1024
 
 
 class WrongUrl(ValueError):
-    """The URL is invalid. The message continues a sentence that begins with the name of the field."""
+    """The URL is invalid. The message continues a sentence that begins with the field name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def target_of(url: str) -> Target:
 
 
 async def addresses(target: Target, guard: NetworkGuard, *, is_operators: bool) -> list[Address]:
-    """Return the addresses of the URL's host. Connect only to these. Raises NotAllowed, or OSError or ValueError if the
+    """Return the addresses that the URL's host resolves to. Connect only to these. Raises NotAllowed, or OSError or ValueError if the
     host is unknown.
     """
     everywhere = NetworkGuard(allowed=guard.allowed, ports=frozenset({target.port}), resolve=guard.resolve)

@@ -34,7 +34,7 @@ export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_m
   const said = bounced ? `Bounces: ${bounced}, ${percent(part)}` : "Bounces: none";
   if (most === null) return meter("Bounces today", 0, null, `${said}, no limit`);
   if (used < sample) return meter("Bounces today", 0, null, `${said}; the limit applies after ${sample} e-mails`);
-  return meter("Bounces today", 100 * part, most || 0.001, `${said}; limit ${most}\u00a0%`);
+  return meter("Bounces today", 100 * part, most || 0.001, `${said}; limit ${most}%`);
 }
 
 // Today's attempts that failed, will be retried, or are in doubt.
