@@ -16,7 +16,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION fairpost.root_key(p_route text, p_class fairpost.email_class, lane text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT p_route || E'\x1f' || p_class || CASE lane WHEN '' THEN '' ELSE E'\x1f' || lane END
+    SELECT p_route || E'\x1f' || CASE p_class WHEN 'urgent' THEN 'urgent' ELSE 'bulk' END || CASE lane WHEN '' THEN '' ELSE E'\x1f' || lane END
 $$;
 
 -- Returns the user's tier or the workspace's tier, whichever is lower.

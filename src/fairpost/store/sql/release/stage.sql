@@ -139,7 +139,17 @@ END $$;
 -- Scans of this route's workspaces begin at a certain point. Moves this point forward to the first active workspace. Newcomers also start there.
 CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    classes CONSTANT fairpost.email_class[] := enum_range(NULL::fairpost.email_class);
+    lanes CONSTANT text[] := fairpost.lane_names();
 BEGIN
+    -- Most accounts have no mail of their own, so their routes have no tree.
+    IF NOT EXISTS (
+        SELECT FROM unnest(classes) c(class) CROSS JOIN unnest(lanes) l(lane) CROSS JOIN LATERAL (SELECT fairpost.root_key(p_route, c.class, l.lane) AS key) k
+        CROSS JOIN LATERAL (SELECT FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, k.key) AND (0, k.key) LIMIT 1) n   -- same as in roots_of
+    ) THEN
+        RETURN;
+    END IF;
     UPDATE fairpost.node_state o SET v = first.vtime, turn = o.turn + 1
     FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
                  unnest(fairpost.roots_of(ARRAY[p_route], 'urgent', l.name) || fairpost.roots_of(ARRAY[p_route], 'bulk', l.name)) b WHERE f.single AND l.share > 0) root
