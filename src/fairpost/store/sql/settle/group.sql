@@ -26,8 +26,6 @@ DECLARE
     settled bigint[];
     followed bigint[];     -- settled e-mails that have follow-ups
     charged text[];        -- workspaces with a quota that was charged
-    has_erased boolean;
-    is_paused boolean;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'step_group: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
@@ -48,8 +46,6 @@ BEGIN
         charged := fairpost.lock_quotas(b_id, coalesce(p_now, clock_timestamp()));
     END IF;
     now := coalesce(p_now, clock_timestamp());
-    is_paused := EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now);
-    has_erased := EXISTS (SELECT FROM fairpost.suppression_hashes);
 
     -- Locks first, then reads. The leases, the pause and the quotas are locked by now, and this is a new statement.
     WITH judged AS MATERIALIZED (
@@ -78,12 +74,13 @@ BEGIN
                 WHERE l.account_id = k.account AND l.step = a_step[k.place] - 1 AND l.until > step_group.now AND a.status = 'active' AND a.revision = l.revision
                 AND NOT EXISTS (SELECT FROM fairpost.blocks o WHERE o.account_id = k.account AND o.workspace = q.workspace AND o.until > step_group.now)) l
             CROSS JOIN LATERAL (SELECT CASE WHEN q.campaign_id IS NOT NULL THEN fairpost.open_campaign(q.campaign_id, q.workspace, q.stream, q.prospect_id, step_group.now) END AS day OFFSET 0) c
-            WHERE NOT is_paused AND (q.expires_at IS NULL OR q.expires_at > step_group.now) AND (q.campaign_id IS NULL OR (c.day).used IS NOT NULL)
+            WHERE NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now)
+            AND (q.expires_at IS NULL OR q.expires_at > step_group.now) AND (q.campaign_id IS NULL OR (c.day).used IS NOT NULL)
             AND NOT EXISTS (
                 SELECT FROM unnest(q.addresses) x(address) CROSS JOIN LATERAL (
                     SELECT FROM fairpost.suppressions o WHERE o.address = fairpost.normalize_address(x.address) AND o.workspace IN (q.workspace, '*')
                     AND fairpost.stops_mail(o.kind, o.also_urgent, q.class) OFFSET 0) o)
-            AND (NOT has_erased OR fairpost.suppressed(q.workspace, q.addresses, q.class) = '{}')
+            AND (NOT EXISTS (SELECT FROM fairpost.suppression_hashes) OR fairpost.suppressed(q.workspace, q.addresses, q.class) = '{}')
             AND NOT EXISTS (
                 SELECT FROM (VALUES ('workspace'::fairpost.node_level, ''), ('domain', q.domain), ('user', q.user_name), ('stream', q.stream)) v(level, key) CROSS JOIN LATERAL (
                     SELECT FROM fairpost.sender_rules o WHERE o.workspace = q.workspace AND o.level = v.level AND o.key = v.key
@@ -106,13 +103,8 @@ BEGIN
         INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
         SELECT q.id, q.attempts, q.account_id, q.epoch, q.begun_at, step_group.now, 'sent', s_code[t.place], left(s_reply[t.place], 2000), s_ms[t.place], s_recipients[t.place]
         FROM step t CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = t.settles OFFSET 0) q
-        ON CONFLICT (email_id, n) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
-            response_ms = excluded.response_ms, recipients = excluded.recipients
     ), begun AS (
         UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = step_group.now, evidence = NULL FROM step t WHERE q.id = t.begins AND q.id = ANY (b_id)
-    ), charge AS (
-        INSERT INTO fairpost.charges (account_id, at, email_id, units)
-        SELECT t.account, step_group.now, t.begins, b_units[t.place] FROM step t WHERE b_units[t.place] IS NOT NULL AND t.begins IS NOT NULL
     )
     UPDATE fairpost.leases l SET
         step = l.step + 1,
@@ -129,6 +121,10 @@ BEGIN
         last_begun_at = CASE WHEN t.begins IS NOT NULL THEN step_group.now ELSE l.last_begun_at END
     FROM step t WHERE l.account_id = t.account AND l.step = a_step[t.place] - 1;
 
+    IF EXISTS (SELECT FROM unnest(b_units) u(units) WHERE u.units IS NOT NULL) THEN
+        INSERT INTO fairpost.charges (account_id, at, email_id, units)
+        SELECT a_id[p.place], step_group.now, b_id[p.place], b_units[p.place] FROM unnest(places) p(place) WHERE b_units[p.place] IS NOT NULL AND b_id[p.place] IS NOT NULL;
+    END IF;
     IF charged IS NOT NULL THEN
         locked := fairpost.use_quotas(charged, now);
     END IF;
