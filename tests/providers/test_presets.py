@@ -7,6 +7,7 @@ import pytest
 from fairpost.model.account import DailyMode, Limits, WarmUp
 from fairpost.model.errors import FairpostError
 from fairpost.providers.presets import by_domain, by_mx, read_presets
+from fairpost.transports.registry import kinds
 
 PRESETS = read_presets()
 
@@ -110,6 +111,15 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
     assert presets["yahoo"] == PRESETS["yahoo"]
 
 
+def test_a_preset_names_the_choices_of_the_form_that_offer_it(tmp_path: Path) -> None:
+    own = tmp_path / "providers.toml"
+    own.write_text('[acme]\nchoices = ["smtp"]\n[plain]\ndaily_max = 9\n')
+    presets = read_presets(own)
+    assert (presets["acme"].choices, presets["plain"].choices) == (("smtp",), ())
+    offered = {name for preset in PRESETS.values() for name in preset.choices}
+    assert offered == {choice.name for kind in kinds() for choice in kind.choices}
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -132,7 +142,7 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
         ('[a]\ndomains = ["mail.acme.*"]', "got 'mail.acme.*'"),
         ("[none]\ndaily_max = 5", "[none]"),
         ('[a]\nsmtp = "smtp.acme.test"', "smtp must have host, port and security"),
-        ('[a]\nsmtp = { host = "smtp.acme.test", port = 0, security = "none" }', "a port of 1 to 65535"),
+        ('[a]\nsmtp = { host = "smtp.acme.test", port = 0, security = "none" }', "a port from 1 to 65535"),
         ('[a]\nsmtp = { host = "smtp.acme.test", port = 25, security = "some" }', "'some' is not a valid Security"),
     ],
 )
