@@ -14,7 +14,7 @@ from fairpost.model.account import Account
 from fairpost.model.public_ids import PublicIds
 from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reply, Step
-from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State
+from fairpost.model.states import FINAL, MEANING, WAITING, DoubtPolicy, EmailClass, State
 from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
 from fairpost.observe.status import read_accounts, read_engines
 from fairpost.policy.conditions import Condition, of_blocks, of_route
@@ -25,8 +25,6 @@ from fairpost.reasons.rendering import brief, brief_or_none, told
 from fairpost.store.blocks import read_blocks
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
-
-WAITING = (State.SCHEDULED, State.READY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
