@@ -20,7 +20,7 @@ from fairpost.observe.status import read_accounts, read_engines
 from fairpost.policy.conditions import Condition, of_blocks, of_route
 from fairpost.policy.facts import BlockedMail, Facts, Route
 from fairpost.policy.replies import meaning
-from fairpost.policy.reply_rules import BY_REASON
+from fairpost.policy.reply_codes import BY_REASON
 from fairpost.reasons.rendering import brief, brief_or_none, told
 from fairpost.store.blocks import read_blocks
 from fairpost.store.pauses import pause_now

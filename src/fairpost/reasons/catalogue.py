@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fairpost.policy.reply_rules import FINDINGS
+from fairpost.policy.reply_findings import FINDINGS
 
 
 class Kind(StrEnum):
