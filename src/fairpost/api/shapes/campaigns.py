@@ -16,7 +16,7 @@ from fairpost.api.answers import (
 )
 from fairpost.api.shapes.emails import Address, EmailType, HeaderName, HeaderValue, MailboxOut, Tags, about
 from fairpost.api.shapes.sequences import STEPS_MAX, Delayed, OwnSubject
-from fairpost.api.shapes.templates import Words
+from fairpost.api.shapes.templates import Subject, Words
 from fairpost.campaigns import values
 from fairpost.campaigns.parsers import GAP_S_MAX
 from fairpost.model.campaign import CampaignState
@@ -145,7 +145,7 @@ class CampaignStep(Delayed):
 
     template: Name | None = None
     own_subject: OwnSubject = False
-    subject: Words | None = None
+    subject: Subject | None = None
     text: Words | None = None
     html: Words | None = None
 
