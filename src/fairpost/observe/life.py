@@ -15,10 +15,11 @@ from fairpost.model.public_ids import PublicIds
 from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reply, Step
 from fairpost.model.states import FINAL, MEANING, WAITING, DoubtPolicy, EmailClass, State
-from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
+from fairpost.observe.emails import Attempt, ShownEmail, stops_of
 from fairpost.observe.status import read_accounts, read_engines
+from fairpost.observe.watch import Called, as_stored
 from fairpost.policy.conditions import Condition, of_blocks, of_route
-from fairpost.policy.facts import BlockedMail, Facts, Route
+from fairpost.policy.facts import BlockedMail, Facts, Route, Stop
 from fairpost.policy.replies import meaning
 from fairpost.policy.reply_codes import BY_REASON
 from fairpost.reasons.rendering import brief, brief_or_none, told
@@ -140,7 +141,7 @@ async def life_of(
     *,
     ids: PublicIds,
     now: datetime | None = None,
-    called: Callable[[Account], Account] = lambda account: account,
+    called: Called = as_stored,
     told: Callable[[Condition], str] = told,
     known: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> Life:
