@@ -104,12 +104,15 @@ def retry(
         typer.echo(f"{count(again, 'e-mail')} queued again")
 
 
+To = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Prospect to preview. [default: the first on the campaign's lists]"),
+]
+
+
 def preview(
     name: Name,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Prospect to preview. [default: the first on the campaign's lists]"),
-    ] = None,
+    to: To = None,
     step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
     html: Annotated[bool, typer.Option("--html", help="Print the HTML part for viewing in a browser.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Print the whole message as sent, with headers.")] = False,
