@@ -17,7 +17,7 @@ from fairpost.observe import now as observe_now
 from fairpost.observe import status
 from fairpost.observe.accounts import AccountNow
 from fairpost.observe.recent import Recent
-from fairpost.policy.reply_rules import GONE
+from fairpost.policy.reply_findings import GONE
 from fairpost.store.store import Store
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api

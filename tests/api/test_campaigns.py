@@ -206,6 +206,7 @@ WRONG_DRAFTS: list[tuple[dict[str, Any], str]] = [
     ({"sequence": None, "steps": [{"text": "x"}]}, "steps[0].subject"),
     ({"sequence": None, "steps": [{"subject": "x"}]}, "steps[0].text"),
     ({"sequence": None, "steps": [{"subject": "{{", "text": "x"}]}, "steps[0].subject"),
+    ({"sequence": None, "steps": [{"subject": "x" * 999, "text": "x"}]}, "steps[0].subject"),
     ({"sequence": None, "steps": [{"template": "hello"}, {"template": "hello"}]}, "steps[1].delay"),
 ]
 

@@ -16,6 +16,16 @@ BYTES_MAX = 400_000
 IDENTIFIER = re.compile(r"[a-z]+([A-Z][a-z]*)+")  # a verb and a noun
 
 
+def test_every_subject_in_a_request_has_the_bound_of_an_emails() -> None:
+    found = {}
+    for name, schema in document()["components"]["schemas"].items():
+        fields = schema.get("properties", {})
+        if name.endswith(("In", "Step")) and {"subject", "text"} <= set(fields):
+            written = fields["subject"].get("anyOf", [fields["subject"]])
+            found[name] = [each.get("maxLength") for each in written if each["type"] == "string"]
+    assert found == {name: [998] for name in ("EmailIn", "TemplateIn", "CampaignStep", "WordsIn")}
+
+
 def _operations() -> Iterator[tuple[str, dict[str, Any]]]:
     for path, methods in document()["paths"].items():
         for method, operation in methods.items():

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2 as httpx
 
 from fairpost.model.workspace import Scope
+from fairpost.store import templates
 from tests.api.conftest import Api, fields_of
 
 HELLO = {"subject": 'Hello {{ first_name or "there" }}', "text": "{{ company }} is great."}
@@ -51,6 +52,25 @@ async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient) -> None:
             wrong.append((given, answer.text))
     assert wrong == []
     assert (await client.get("/v1/templates/hello")).status_code == 404
+
+
+async def test_a_subject_may_be_as_long_as_that_of_an_email(client: httpx.AsyncClient) -> None:
+    path, longest = "/v1/templates/hello", "x" * 998
+    assert (await client.put(path, json={**HELLO, "subject": longest})).status_code == 201
+    answer = await client.put(path, json={**HELLO, "subject": longest + "x"})
+    assert (answer.status_code, fields_of(answer)) == (422, ["subject"])
+    assert (await client.get(path)).json()["data"]["subject"] == longest
+
+
+async def test_a_longer_subject_that_is_stored_can_still_be_read(api: Api) -> None:
+    await api.workspace("acme", domains=())
+    longer = "{{ first_name or '" + "x" * 2_000 + "' }}"
+    await templates.put_template(api.store, "acme", "long", subject=longer, text="Hello", html=None)
+    async with api.client("acme") as client:
+        assert (await client.get("/v1/templates/long")).json()["data"]["subject"] == longer
+        assert [each["subject"] for each in (await client.get("/v1/templates")).json()["data"]["items"]] == [longer]
+        shown = await client.post("/v1/templates/long/preview", json={"values": {"first_name": "Ann"}})
+        assert shown.json()["data"]["subject"] == "Ann"
 
 
 async def test_a_broken_one_is_told_by_line_and_column_and_changes_nothing(client: httpx.AsyncClient) -> None:

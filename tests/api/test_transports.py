@@ -30,6 +30,16 @@ async def test_the_generic_choice_comes_last(client: httpx.AsyncClient) -> None:
     assert [each["name"] for each in await choices(client)] == ["gmail-api", "google", "microsoft", "smtp"]
 
 
+async def test_presets_name_the_choices_that_offer_them(client: httpx.AsyncClient) -> None:
+    """The usual preset comes first."""
+    assert {each["name"]: each["presets"] for each in await choices(client)} == {
+        "gmail-api": ["workspace", "gmail-api"],
+        "google": ["gmail", "workspace"],
+        "microsoft": ["microsoft365", "outlook", "hotmail"],
+        "smtp": ["custom", "yahoo", "relay"],
+    }
+
+
 async def test_every_entry_is_a_field_of_the_request_with_the_same_bounds(client: httpx.AsyncClient) -> None:
     wrong = []
     for choice in await choices(client):

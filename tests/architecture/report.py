@@ -96,9 +96,12 @@ def _grown(
 def _code(path: str, text: str) -> Iterator[tuple[int, str]]:
     """Returns the code without imports, because every file has its own."""
     comment = {".py": "#", ".sql": "--", ".js": "//", ".toml": "#"}.get(f".{path.rpartition('.')[2]}", "\0")
+    is_imported = False  # within the parentheses of an import
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if stripped and not stripped.startswith((comment, "import ", "from ", '"""')):
+        is_import = is_imported or stripped.startswith(("import ", "from "))
+        is_imported = is_import and not stripped.endswith(")") and (is_imported or stripped.endswith("("))
+        if stripped and not is_import and not stripped.startswith((comment, '"""')):
             yield number, stripped
 
 

@@ -22,3 +22,9 @@ def test_a_repeated_run_is_found_once_and_whole() -> None:
 
 def test_a_short_repetition_is_not_reported() -> None:
     assert repeated_runs({"a.py": "x = 1\ny = 2\n", "b.py": "x = 1\ny = 2\n"}) == []
+
+
+def test_names_that_are_imported_are_not_reported() -> None:
+    imported = "from a import (\n" + "".join(f"    name_{n},\n" for n in range(9)) + ")\n"
+    assert repeated_runs({"a.py": imported, "b.py": imported}) == []
+    assert repeated_runs({"a.py": imported + TWICE, "b.py": imported + TWICE})[0].lines == 7

@@ -289,7 +289,7 @@ def test_list_and_lists_are_one_too_many() -> None:
         ("ramp_up = true", ("quota", "ramp-up")),
         ("quota = 9\nramp_up = 366", ("ramp_up", "0..365", "366", "days")),
         ("quota = 9\nramp_up = -1", ("ramp_up", "0..365", "-1", "days")),
-        ("quota = 9\nramp_up = [50, 0]", ("ramp_up", "1..100", "0")),
+        ("quota = 9\nramp_up = [50, 0]", ("each value in ramp_up", "1..100", "0")),
         (f"quota = 9\nramp_up = {[1] * 366}", ("ramp_up", "365", "366")),
         (
             "quota = 9\nramp_up = []",

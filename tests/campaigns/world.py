@@ -10,15 +10,17 @@ from zoneinfo import ZoneInfo
 from fairpost.campaigns import calendars, launching
 from fairpost.campaigns.launching import SchedulingResult
 from fairpost.dev.simulate.drive import Drive
+from fairpost.engine.runner import Runner
 from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.maintenance.patience import PatienceWatch
 from fairpost.model.account import Account, Limits
 from fairpost.model.campaign import Campaign, Gap, Schedule, Step
 from fairpost.model.email import Outgoing
-from fairpost.model.ids import AccountId
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.prospect import Prospect
 from fairpost.model.report import Reached, Report
 from fairpost.model.window import Quota, SendingWindow
-from fairpost.store import campaigns, templates
+from fairpost.store import campaigns, prospects, templates
 from fairpost.store.campaigns import Draft
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -31,6 +33,11 @@ MONDAY = datetime(2030, 1, 7, 8, tzinfo=UTC)
 WORKSPACE = "acme"
 LIST = "people"
 BERLIN = "Europe/Berlin"
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+P0, P1, P2 = "p0@there.test", "p1@there.test", "p2@there.test"
+QUICK = Limits()  # no pause: e-mails are claimed in batches, and each begin settles the previous one
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +187,58 @@ def office_hours(
 ) -> Schedule:
     window = SendingWindow(timezone=timezone, days=frozenset(days), start=start, end=end, holidays=frozenset(holidays))
     return Schedule(timezone=timezone, window=window, quota=quota or Quota())
+
+
+# ── what a test asks and does ─────────────────────────────────────────────────────────────────────────────
+
+
+async def look(world: World) -> None:
+    await CampaignWatch(world.store, log=lambda words: None).step()
+
+
+async def person(world: World, address: str) -> Prospect:
+    return await prospects.known_by(world.store, WORKSPACE, address)
+
+
+async def pause_person(world: World, address: str, is_paused: bool = True) -> None:
+    await prospects.pause(world.store, await person(world, address), is_paused=is_paused)
+
+
+async def runner_of(world: World, name: str) -> Runner:
+    account = await world.store.account_named(name)
+    runner = await Runner.start(world.store, world.post, account.id, owner="test")
+    assert runner is not None
+    return runner
+
+
+async def states(world: World, address: str | None = None) -> dict[tuple[str, int], str]:
+    rows = await world.store.fetch(
+        """SELECT addresses[1] AS address, step, state::text FROM fairpost.queue
+           UNION ALL SELECT addresses[1], step, state::text FROM fairpost.emails ORDER BY 1, 2"""
+    )
+    return {(r["address"], r["step"]): r["state"] for r in rows if address in (None, r["address"])}
+
+
+async def in_hand(world: World) -> str:
+    """A prospect whose e-mail is claimed but not begun."""
+    return str(
+        await world.store.value("SELECT addresses[1] FROM fairpost.queue WHERE state = 'claimed' ORDER BY id LIMIT 1")
+    )
+
+
+async def email_of(world: World, address: str, step: int = 1) -> EmailId:
+    sql = """SELECT id FROM fairpost.queue WHERE addresses = ARRAY[$1::text] AND step = $2
+             UNION ALL SELECT id FROM fairpost.emails WHERE addresses = ARRAY[$1::text] AND step = $2"""
+    return EmailId(await world.store.value(sql, address, step))
+
+
+def subjects(world: World, to: str) -> list[str]:
+    return [each.email.content.subject for each in world.post.of(to)]
+
+
+def counts(world: World) -> Counter[str]:
+    return Counter(each.to for each in world.post.sent)
+
+
+def once(n: int, *, steps: int = 1) -> dict[str, int]:
+    return {f"p{i}@there.test": steps for i in range(n)}

@@ -23,7 +23,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert JSON_BYTES_MAX == 3_500_000
     assert "larger than 3.5 MB" in PAGE
     assert WAITS_S == (1.0, 4.0)
-    assert "at most three times, after one and four seconds" in PAGE
+    assert "three attempts in total, after pauses of one and four seconds" in PAGE
     assert f"`{MARK}`" in PAGE
 
 

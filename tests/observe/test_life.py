@@ -14,9 +14,10 @@ from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.report import Reply
 from fairpost.model.states import FINAL, DoubtPolicy, EmailClass, State
-from fairpost.observe.emails import Attempt, ShownEmail, Stop, show_email
+from fairpost.observe.emails import Attempt, ShownEmail, show_email
 from fairpost.observe.life import POLICIES, Background, Decision, Life, life_of, tell
 from fairpost.policy.conditions import Condition, Tone
+from fairpost.policy.facts import Stop
 from fairpost.policy.replies import meaning
 from fairpost.store.store import Store
 from fairpost.transports.smtp.settings import SmtpSettings

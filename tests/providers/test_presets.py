@@ -7,6 +7,7 @@ import pytest
 from fairpost.model.account import DailyMode, Limits, WarmUp
 from fairpost.model.errors import FairpostError
 from fairpost.providers.presets import by_domain, by_mx, read_presets
+from fairpost.transports.registry import kinds
 
 PRESETS = read_presets()
 
@@ -108,6 +109,15 @@ def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
     assert presets["gmail"].limits == Limits(daily_max=9)
     assert presets["acme"].limits.warm_up == WarmUp(start=3, step=1)
     assert presets["yahoo"] == PRESETS["yahoo"]
+
+
+def test_a_preset_names_the_choices_of_the_form_that_offer_it(tmp_path: Path) -> None:
+    own = tmp_path / "providers.toml"
+    own.write_text('[acme]\nchoices = ["smtp"]\n[plain]\ndaily_max = 9\n')
+    presets = read_presets(own)
+    assert (presets["acme"].choices, presets["plain"].choices) == (("smtp",), ())
+    offered = {name for preset in PRESETS.values() for name in preset.choices}
+    assert offered == {choice.name for kind in kinds() for choice in kind.choices}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import asyncpg
 from fairpost.actions.acting import Actor, action
 from fairpost.model.errors import NotFound, Refusal
 from fairpost.model.ids import EmailId
-from fairpost.model.states import Decision, State
+from fairpost.model.states import RETRYABLE, WAITING, Decision, State
 from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
@@ -16,7 +16,7 @@ from fairpost.store.store import Store
 NOT_OWN = "FP004"  # the database's error code for an e-mail that belongs to another workspace
 RETRIED_AT_ONCE = 500
 
-DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
+DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": WAITING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ async def cancel(actor: Actor, request: CancelEmail, store: Store) -> EmailMoved
 @action("email.retry")
 async def retry(actor: Actor, request: RetryEmail, store: Store) -> EmailMoved:
     email = await _email(store, request.id)
-    state = await store.retry(email.id) if email.state in (State.FAILED, State.BOUNCED) else email.state
+    state = await store.retry(email.id) if email.state in RETRYABLE else email.state
     if state != "waiting":
         raise Refusal("email.not_retryable", id=str(email.id), state=state)
     await actor.record(store, "email.retry", f"email {email.id}", workspace=email.workspace)

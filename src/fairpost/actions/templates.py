@@ -1,9 +1,9 @@
 """Actions on templates and sequences: create, change and remove. A template is checked before it is stored."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fairpost.actions.acting import Actor, action
 from fairpost.model.campaign import Step
@@ -14,6 +14,8 @@ from fairpost.store.store import Store
 from fairpost.store.templates import StoredSequence, StoredTemplate
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Template, compile_template
+
+T = TypeVar("T")
 
 PARTS = ("subject", "text", "html")
 HEADER_FIELDS = ("headers", "reply_to")
@@ -67,10 +69,10 @@ class SequencePut:
 @action("template.put", in_one_commit=False)
 async def put(actor: Actor, request: PutTemplate, store: Store) -> TemplatePut:
     """Stores a template. Campaigns that are already launched keep their content."""
-    wanted = _merged(await _find(store, request), request)
+    wanted = _merged(await _or_none(_template(store, request)), request)
     await require_good(wanted)  # done first, because it is slow and needs no connection
     async with store.together() as one:
-        before = await _find(one, request)
+        before = await _or_none(_template(one, request))
         kept = before.header_fields if before is not None and not request.is_whole else HeaderFields()
         headers = await _merged_headers(one, kept, request.header_fields)
         changed = [part for part in PARTS if before is None or getattr(before, part) != getattr(wanted, part)]
@@ -140,18 +142,8 @@ async def _merged_headers(store: Store, kept: HeaderFields, given: Mapping[str, 
     return HeaderFields(**{name: getattr(parsed if name in given else kept, name) for name in HEADER_FIELDS})
 
 
-async def _find(store: Store, request: Named) -> StoredTemplate | None:
-    try:
-        return await templates.template_named(store, request.workspace, request.name)
-    except NotFound:
-        return None
-
-
 async def _template(store: Store, request: Named) -> StoredTemplate:
-    found = await _find(store, request)
-    if found is None:
-        raise Refusal("template.unknown", name=request.name, workspace=request.workspace)
-    return found
+    return await templates.template_named(store, request.workspace, request.name)
 
 
 # ── sequences ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -160,7 +152,7 @@ async def _template(store: Store, request: Named) -> StoredTemplate:
 @action("sequence.put")
 async def put_sequence(actor: Actor, request: PutSequence, store: Store) -> SequencePut:
     """Stores a sequence, replacing all of its steps."""
-    before = await _find_sequence(store, request)
+    before = await _or_none(_sequence(store, request))
     is_new = await templates.put_sequence(store, request.workspace, request.name, request.steps)
     if before is None or list(before.steps) != list(request.steps):
         used = [step.template for step in request.steps]
@@ -178,18 +170,15 @@ async def remove_sequence(actor: Actor, request: Named, store: Store) -> None:
     await _record(actor, store, "sequence", "remove", request)
 
 
-async def _find_sequence(store: Store, request: Named) -> StoredSequence | None:
+async def _sequence(store: Store, request: Named) -> StoredSequence:
+    return await templates.sequence_named(store, request.workspace, request.name)
+
+
+async def _or_none(found: Awaitable[T]) -> T | None:
     try:
-        return await templates.sequence_named(store, request.workspace, request.name)
+        return await found
     except NotFound:
         return None
-
-
-async def _sequence(store: Store, request: Named) -> StoredSequence:
-    found = await _find_sequence(store, request)
-    if found is None:
-        raise Refusal("sequence.unknown", name=request.name, workspace=request.workspace)
-    return found
 
 
 async def _record(actor: Actor, store: Store, what: str, verb: str, request: Named, **detail: object) -> None:

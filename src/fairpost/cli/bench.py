@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -186,20 +187,30 @@ MEANING: dict[str, str] = {
     "index_ms_small": "for comparison: a plain index scan over history, without roles, queue and subjects",
 }
 
+PLAIN = {
+    "claim": "Measure how long it takes to claim 50 e-mails fairly.\n\nTakes several minutes.",
+    "enqueue": "Measure how fast e-mails are accepted and committed.",
+    "schedule": "Measure how fast a large campaign is scheduled.",
+    "pickup": "Measure the time from commit to the server's 250 reply.",
+    "webhooks": "Measure how fast webhooks are delivered to one endpoint.",
+    "memory": "Measure the memory of an idle worker.",
+    "render": "Measure how fast e-mails are rendered.",
+}
+"""The benchmarks without options."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")]
 
 
-@app.command()
-def claim(as_json: AsJson = False) -> None:
-    """Measure how long it takes to claim 50 e-mails fairly.
+def _add_plain(name: str, about: str) -> None:
+    def measure(as_json: AsJson = False) -> None:
+        module = import_module(f"fairpost.dev.bench.{name}")
+        _run(getattr(module, f"bench_{name}"), as_json)
 
-    Takes several minutes.
+    app.command(name, help=f"{about}\n\nExample: fairpost bench {name} --json")(measure)
 
-    Example: fairpost bench claim --json
-    """
-    from fairpost.dev.bench.claim import bench_claim
 
-    _run(bench_claim, as_json)
+for _name, _about in PLAIN.items():
+    _add_plain(_name, _about)
 
 
 @app.command()
@@ -216,28 +227,6 @@ def fairness(as_json: AsJson = False) -> None:
     from fairpost.observe.fairness import read_fairness
 
     _run(partial(bench_fairness, look=read_fairness), as_json)
-
-
-@app.command()
-def enqueue(as_json: AsJson = False) -> None:
-    """Measure how fast e-mails are accepted and committed.
-
-    Example: fairpost bench enqueue
-    """
-    from fairpost.dev.bench.enqueue import bench_enqueue
-
-    _run(bench_enqueue, as_json)
-
-
-@app.command()
-def schedule(as_json: AsJson = False) -> None:
-    """Measure how fast a large campaign is scheduled.
-
-    Example: fairpost bench schedule --json
-    """
-    from fairpost.dev.bench.schedule import bench_schedule
-
-    _run(bench_schedule, as_json)
 
 
 @app.command()
@@ -295,39 +284,6 @@ def plans(
 
 
 @app.command()
-def pickup(as_json: AsJson = False) -> None:
-    """Measure the time from commit to the server's 250 reply.
-
-    Example: fairpost bench pickup --json
-    """
-    from fairpost.dev.bench.pickup import bench_pickup
-
-    _run(bench_pickup, as_json)
-
-
-@app.command()
-def webhooks(as_json: AsJson = False) -> None:
-    """Measure how fast webhooks are delivered to one endpoint.
-
-    Example: fairpost bench webhooks --json
-    """
-    from fairpost.dev.bench.webhooks import bench_webhooks
-
-    _run(bench_webhooks, as_json)
-
-
-@app.command()
-def memory(as_json: AsJson = False) -> None:
-    """Measure the memory used by an idle worker.
-
-    Example: fairpost bench memory --json
-    """
-    from fairpost.dev.bench.memory import bench_memory
-
-    _run(bench_memory, as_json)
-
-
-@app.command()
 def compose(as_json: AsJson = False) -> None:
     """Measure how long it takes to compose an e-mail.
 
@@ -336,17 +292,6 @@ def compose(as_json: AsJson = False) -> None:
     from fairpost.dev.bench.compose import bench_compose
 
     _report(bench_compose, as_json)
-
-
-@app.command()
-def render(as_json: AsJson = False) -> None:
-    """Measure how fast e-mails are rendered.
-
-    Example: fairpost bench render
-    """
-    from fairpost.dev.bench.render import bench_render
-
-    _run(bench_render, as_json)
 
 
 @app.command()

@@ -31,50 +31,56 @@ app = typer.Typer(no_args_is_help=True, help="Create, launch, pause and watch ca
 # ── create and change ─────────────────────────────────────────────────────────────────────────────────────
 
 
+NameOption = Annotated[
+    str, typer.Argument(metavar="CAMPAIGN", help="Campaign name: letters, digits and ._-, for example spring-2030.")
+]
+Template = Annotated[str | None, typer.Option(metavar="TEMPLATE", help="Template for a campaign with one e-mail.")]
+Sequence = Annotated[
+    str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates to use instead of a single template.")
+]
+Pool = Annotated[str, typer.Option(metavar="POOL", help="Pool whose accounts take turns sending the campaign.")]
+Account = Annotated[
+    str | None, typer.Option(metavar="ACCOUNT", help="Send only from this account instead of from a pool.")
+]
+GapOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Range of the random pause before each e-mail from an account, in seconds, for example 30-90, or `none` for no pause. [default: 30-90 for a sequence, otherwise none]",
+    ),
+]
+Start = Annotated[
+    datetime | None,
+    typer.Option(parser=moment, metavar="TIME", help="Earliest start, for example 2030-03-01T09:00:00+01:00."),
+]
+RecipientsClock = Annotated[
+    bool,
+    typer.Option("--recipients-clock", help="Apply the sending window in each prospect's time zone, if known."),
+]
+NoFooter = Annotated[
+    bool,
+    typer.Option("--no-footer", help="Do not add an unsubscribe line. Use this option only for one-to-one sequences."),
+]
+Tag = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Tag for the campaign's e-mails. Repeatable.")
+]
+
+
 @app.command()
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="CAMPAIGN", help="Campaign name: letters, digits and ._-, for example spring-2030.")
-    ],
+    name: NameOption,
     list_: Annotated[list[str], typer.Option("--list", metavar="LIST", help="Recipient list. Repeatable.")],
-    template: Annotated[
-        str | None, typer.Option(metavar="TEMPLATE", help="Template for a campaign with one e-mail.")
-    ] = None,
-    sequence: Annotated[
-        str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates to use instead of a single template.")
-    ] = None,
-    pool: Annotated[
-        str, typer.Option(metavar="POOL", help="Pool whose accounts take turns sending the campaign.")
-    ] = "default",
-    account: Annotated[
-        str | None, typer.Option(metavar="ACCOUNT", help="Send only from this account instead of from a pool.")
-    ] = None,
-    gap: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Range of the random pause before each e-mail from an account, in seconds, for example 30-90, or `none` for no pause. [default: 30-90 for a sequence, otherwise none]",
-        ),
-    ] = None,
-    start: Annotated[
-        datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="Earliest start, for example 2030-03-01T09:00:00+01:00."),
-    ] = None,
-    recipients_clock: Annotated[
-        bool,
-        typer.Option("--recipients-clock", help="Apply the sending window in each prospect's time zone, if known."),
-    ] = False,
-    no_footer: Annotated[
-        bool,
-        typer.Option(
-            "--no-footer", help="Do not add an unsubscribe line. Use this option only for one-to-one sequences."
-        ),
-    ] = False,
+    template: Template = None,
+    sequence: Sequence = None,
+    pool: Pool = "default",
+    account: Account = None,
+    gap: GapOption = None,
+    start: Start = None,
+    recipients_clock: RecipientsClock = False,
+    no_footer: NoFooter = False,
     user: Annotated[str, typer.Option(help="User on whose behalf the campaign is sent.")] = "",
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example newsletter.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Tag for the campaign's e-mails. Repeatable.")
-    ] = None,
+    tag: Tag = None,
     reply_to: ReplyTo = None,
     header: Headers = None,
     workspace: Workspace = None,
@@ -455,6 +461,7 @@ def _numbered(steps: list[int]) -> str:
 
 
 def _facts(view: "CampaignView") -> dict[str, object]:
+    from fairpost.model.campaign import CAMPAIGN_TIMES
     from fairpost.reasons.rendering import sentence
 
     campaign, progress = view.campaign, view.progress
@@ -480,11 +487,7 @@ def _facts(view: "CampaignView") -> dict[str, object]:
         "scheduled": progress.scheduled,
         "skipped": progress.skipped,
         "left_out": progress.left_out,
-        "created_at": campaign.created_at,
-        "starts_at": campaign.starts_at,
-        "launched_at": campaign.launched_at,
-        "planned_at": campaign.planned_at,
-        "finished_at": campaign.finished_at,
+        **{name: getattr(campaign, name) for name in CAMPAIGN_TIMES},
     }
 
 

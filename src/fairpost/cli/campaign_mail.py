@@ -9,6 +9,7 @@ from fairpost.cli.acting import act
 from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
 from fairpost.cli.output import AsJson, note, plain, print_json, print_table
 from fairpost.model.errors import FairpostError
+from fairpost.model.states import MISSED, ReceiptState, State
 from fairpost.reasons.rendering import brief_or_none
 from fairpost.settings import read_settings
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from fairpost.store.campaigns import Receipt
     from fairpost.store.store import Store
 
-NOT_SENT = ("failed", "bounced", "suppressed", "cancelled", "in_doubt")
-STATES = ("sent", *NOT_SENT, "ready", "scheduled", "to follow", "parked", "claimed", "sending")
+NOT_SENT = (*MISSED, State.IN_DOUBT)
+STATES = tuple(state.stored for state in ReceiptState)
 
 
 def recipients(
@@ -28,7 +29,7 @@ def recipients(
         list[str] | None,
         typer.Option(
             metavar="STATE",
-            help=f"Only recipients with an e-mail in this state: {', '.join(STATES)}. Repeatable. [default: all states except sent]",
+            help=f"Only recipients with an e-mail in this state: {', '.join(STATES)}. Repeatable. [default: {', '.join(NOT_SENT)}]",
         ),
     ] = None,
     limit: Annotated[
@@ -76,7 +77,7 @@ def retry(
         list[str] | None,
         typer.Option(
             metavar="STATE",
-            help="State of the e-mails to retry: failed, bounced, cancelled or suppressed. Repeatable. [default: failed]",
+            help=f"State of the e-mails to retry: {', '.join(MISSED)}. Repeatable. [default: failed]",
         ),
     ] = None,
     workspace: Workspace = None,
@@ -90,8 +91,8 @@ def retry(
     Example: fairpost campaign retry spring --state failed
     """
     states = tuple(state or ("failed",))
-    if wrong := [each for each in states if each not in ("failed", "bounced", "cancelled", "suppressed")]:
-        raise typer.BadParameter(f"--state must be failed, bounced, cancelled or suppressed, got {wrong[0]}")
+    if wrong := [each for each in states if each not in MISSED]:
+        raise typer.BadParameter(f"--state must be one of {', '.join(MISSED)}, got {wrong[0]}")
 
     from fairpost.actions import campaigns as actions
 
@@ -103,12 +104,15 @@ def retry(
         typer.echo(f"{count(again, 'e-mail')} queued again")
 
 
+To = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Prospect to preview. [default: the first on the campaign's lists]"),
+]
+
+
 def preview(
     name: Name,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Prospect to preview. [default: the first on the campaign's lists]"),
-    ] = None,
+    to: To = None,
     step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
     html: Annotated[bool, typer.Option("--html", help="Print the HTML part for viewing in a browser.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Print the whole message as sent, with headers.")] = False,

@@ -6,22 +6,12 @@ import typer
 
 from fairpost.cli.output import iso, plain, print_pairs, print_table
 from fairpost.model.durations import write_duration
+from fairpost.model.states import MISSED, ReceiptState, State
 
 if TYPE_CHECKING:
     from fairpost.observe.campaigns import CampaignView
 
-COLUMNS = (
-    "sent",
-    "ready",
-    "scheduled",
-    "to follow",
-    "parked",
-    "in_doubt",
-    "failed",
-    "bounced",
-    "suppressed",
-    "cancelled",
-)
+COLUMNS = tuple(state.stored for state in ReceiptState)
 
 
 def print_campaign(view: "CampaignView") -> None:
@@ -67,6 +57,6 @@ def print_campaign(view: "CampaignView") -> None:
         for number, step in enumerate(campaign.steps, 1)
     ]
     print_table((">step", "template", "after", *(f">{each.replace('_', ' ')}" for each in used)), rows)
-    if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
+    if progress.count(*MISSED, State.IN_DOUBT):
         where = "" if campaign.workspace == "default" else f" --workspace {campaign.workspace}"
         typer.echo(f"\nrecipients who did not get it, and why: fairpost campaign recipients {campaign.name}{where}")

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from fairpost.accept.enqueue import Attachment, EmailFields, Enqueued
     from fairpost.model.public_ids import PublicIds
-    from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
-    from fairpost.observe.life import Life, Moment, Obstacle
+    from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail
+    from fairpost.observe.life import Doubt, Life, Moment, Obstacle
     from fairpost.observe.search import Found, Matches
+    from fairpost.policy.facts import Stop
     from fairpost.store.returned import ReturnedMail
     from fairpost.store.store import Store
 
@@ -51,42 +52,49 @@ Before = Annotated[
 ]
 
 
+From = Annotated[
+    str | None, typer.Option("--from", metavar="ADDRESS", help="Sender address. [default: the account's address]")
+]
+EmailClassOption = Annotated[
+    EmailClass | None,
+    typer.Option("--class", help="E-mail class. [default: bulk with --stream, else urgent]"),
+]
+DueAt = Annotated[
+    datetime | None,
+    typer.Option(parser=moment, metavar="TIME", help="Earliest time to send, for example 2030-01-31T09:00:00Z."),
+]
+ExpiresAt = Annotated[
+    datetime | None,
+    typer.Option(parser=moment, metavar="TIME", help="Latest time to send, for example 2030-01-31T09:10:00Z."),
+]
+Attach = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="File to attach. Repeatable."),
+]
+
+
 @app.command()
 def send(
     to: Annotated[list[str], typer.Option(metavar="ADDRESS", help="Recipient. Repeatable.")],
     subject: Annotated[str, typer.Option(help="Subject. Can be empty.")],
     text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="ADDRESS", help="Sender address. [default: the account's address]")
-    ] = None,
+    from_: From = None,
     cc: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Cc recipient. Repeatable.")] = None,
     bcc: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Bcc recipient. Repeatable.")] = None,
     workspace: Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")] = None,
     user: Annotated[str | None, typer.Option(help="User on whose behalf the e-mail is sent.")] = None,
     stream: Annotated[str | None, typer.Option(help="Campaign or newsletter that the e-mail belongs to.")] = None,
-    email_class: Annotated[
-        EmailClass | None,
-        typer.Option("--class", help="E-mail class. [default: bulk with --stream, else urgent]"),
-    ] = None,
+    email_class: EmailClassOption = None,
     pool: Annotated[str | None, typer.Option(help="Pool whose accounts send the e-mail. [default: default]")] = None,
     account: Annotated[str | None, typer.Option(help="Send only from this account instead of from a pool.")] = None,
-    due_at: Annotated[
-        datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="Earliest time to send, for example 2030-01-31T09:00:00Z."),
-    ] = None,
-    expires_at: Annotated[
-        datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="Latest time to send, for example 2030-01-31T09:10:00Z."),
-    ] = None,
+    due_at: DueAt = None,
+    expires_at: ExpiresAt = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one e-mail.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example hub_forgot_password.")] = None,
     tag: Tag = None,
     metadata: Metadata = None,
-    attach: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="File to attach. Repeatable."),
-    ] = None,
+    attach: Attach = None,
     as_json: AsJson = False,
 ) -> None:
     """Queue an e-mail.
@@ -116,7 +124,10 @@ def send(
         "metadata": metadata,
         "attachments": [_attachment(path) for path in attach or ()] or None,
     }
-    queued, public_id = _enqueue(fields)
+    _print_queued(*_enqueue(fields), as_json=as_json)
+
+
+def _print_queued(queued: "Enqueued", public_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"id": queued.id, "public_id": public_id, "new": queued.new})
     elif queued.new:
@@ -578,17 +589,20 @@ def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]",
     typer.echo()
     print_table(("at", "what", "account"), map(_moment_row, life.moments), title="Life")
     if life.doubt:
-        doubt = life.doubt
-        typer.echo()
-        print_pairs(
-            [
-                ("known", doubt.reached),
-                ("asked", doubt.asked),
-                ("look for", f"a message whose Message-ID begins with {doubt.message_id_begins}"),
-                ("by default", doubt.policy),
-                *((f"--as {choice.decision}", choice.means) for choice in doubt.choices),
-            ]
-        )
+        _print_doubt(life.doubt)
+
+
+def _print_doubt(doubt: "Doubt") -> None:
+    typer.echo()
+    print_pairs(
+        [
+            ("known", doubt.reached),
+            ("asked", doubt.asked),
+            ("look for", f"a message whose Message-ID begins with {doubt.message_id_begins}"),
+            ("by default", doubt.policy),
+            *((f"--as {choice.decision}", choice.means) for choice in doubt.choices),
+        ]
+    )
 
 
 def _obstacle(obstacle: "Obstacle") -> str:

@@ -169,7 +169,7 @@ def _reply(text: str) -> Reply:
 def _explained(reply: Reply, *, phase: Phase, channel: Channel | None, enhanced: str | None = None) -> Explained:
     from fairpost.policy.api_errors import read_error
     from fairpost.policy.replies import meaning
-    from fairpost.policy.reply_rules import BY_GRAPH_CODE
+    from fairpost.policy.reply_codes import BY_GRAPH_CODE
 
     if error := read_error(reply.text, status=reply.code):
         reply, channel = error.reply, channel or error.channel

@@ -43,68 +43,77 @@ class Asked:
     now: datetime
 
 
+Campaign = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[CAMPAIGN]", help="An existing campaign. Omit this argument to describe a campaign with options."
+    ),
+]
+Recipients = Annotated[
+    int | None,
+    typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Number of recipients for the first step."),
+]
+Account = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PRESET",
+        help="The account's provider, for example gmail, or gmail:3 for three accounts. Repeatable.",
+    ),
+]
+Delay = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TIME",
+        help=f"Delay between two steps, for example 3d, 12h or 30m. Repeatable. The last delay applies to all remaining steps. [default: {DELAY}]",
+    ),
+]
+GapOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Range of the random pause before each e-mail from an account, in seconds, for example 30-90. [default: none with one step, 30-90 with more]",
+    ),
+]
+Window = Annotated[
+    str | None,
+    typer.Option(metavar="WINDOW", help='Sending window, for example "mon-fri 09:00-17:00". [default: any time]'),
+]
+Holiday = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DATE", help="Date on which nothing is sent, for example 2027-12-25. Repeatable."),
+]
+QuotaOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Maximum number of e-mails per day across all accounts."),
+]
+RampUp = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLAN",
+        help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one percentage per day), or `yes` (the default ramp).",
+    ),
+]
+Start = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Start time, for example 2027-03-01T09:00. [default: now]")
+]
+Workspace = Annotated[str | None, typer.Option(help="The campaign's workspace. [default: FAIRPOST_WORKSPACE]")]
+
+
 def forecast(
-    campaign: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CAMPAIGN]", help="An existing campaign. Omit this argument to describe a campaign with options."
-        ),
-    ] = None,
-    recipients: Annotated[
-        int | None,
-        typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Number of recipients for the first step."),
-    ] = None,
-    account: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PRESET",
-            help="The account's provider, for example gmail, or gmail:3 for three accounts. Repeatable.",
-        ),
-    ] = None,
+    campaign: Campaign = None,
+    recipients: Recipients = None,
+    account: Account = None,
     steps: Annotated[int, typer.Option(min=1, max=STEPS_MAX, metavar="N", help="E-mails per recipient.")] = 1,
-    delay: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TIME",
-            help=f"Delay between two steps, for example 3d, 12h or 30m. Repeatable. The last delay applies to all remaining steps. [default: {DELAY}]",
-        ),
-    ] = None,
-    gap: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Range of the random pause before each e-mail from an account, in seconds, for example 30-90. [default: none with one step, 30-90 with more]",
-        ),
-    ] = None,
+    delay: Delay = None,
+    gap: GapOption = None,
     no_gap: Annotated[bool, typer.Option("--no-gap", help="Do not pause between e-mails.")] = False,
-    window: Annotated[
-        str | None,
-        typer.Option(metavar="WINDOW", help='Sending window, for example "mon-fri 09:00-17:00". [default: any time]'),
-    ] = None,
+    window: Window = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone for the sending window.")] = "UTC",
-    holiday: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DATE", help="Date on which nothing is sent, for example 2027-12-25. Repeatable."),
-    ] = None,
-    quota: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=RECIPIENTS_MAX, metavar="N", help="Maximum number of e-mails per day across all accounts."
-        ),
-    ] = None,
-    ramp_up: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLAN",
-            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one percentage per day), or `yes` (the default ramp).",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start time, for example 2027-03-01T09:00. [default: now]")
-    ] = None,
-    workspace: Annotated[
-        str | None, typer.Option(help="The campaign's workspace. [default: FAIRPOST_WORKSPACE]")
-    ] = None,
+    holiday: Holiday = None,
+    quota: QuotaOption = None,
+    ramp_up: RampUp = None,
+    start: Start = None,
+    workspace: Workspace = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:

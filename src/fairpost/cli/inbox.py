@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from fairpost.dev.inbox.deleting import Deleted
     from fairpost.dev.inbox.faults import Fault
-    from fairpost.dev.inbox.mails import AttachedFile, Mail, MailId
+    from fairpost.dev.inbox.mails import Mail, MailId
     from fairpost.dev.inbox.server import InboxServer, ServerOptions
-    from fairpost.model.email import Attachment
+    from fairpost.model.email import AttachedFile, Attachment
     from fairpost.quality.check import Checked
     from fairpost.quality.reading import Reading
     from fairpost.store.store import Store

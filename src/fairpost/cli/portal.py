@@ -149,23 +149,27 @@ def send(
     typer.echo(f"next: fairpost email show {email_id}")
 
 
+SubjectFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File with the subject line, or `-` for standard input.")
+]
+Preheader = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Preview text that e-mail clients show after the subject.")
+]
+TextFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
+]
+HtmlFile = Annotated[str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")]
+
+
 @app.command()
 def override(
     portal: PortalName,
     mail_type: TypeName,
     subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
-    subject_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the subject line, or `-` for standard input.")
-    ] = None,
-    preheader: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Preview text that e-mail clients show after the subject.")
-    ] = None,
-    text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
-    ] = None,
-    html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
-    ] = None,
+    subject_file: SubjectFile = None,
+    preheader: Preheader = None,
+    text_file: TextFile = None,
+    html_file: HtmlFile = None,
     workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:

@@ -32,50 +32,56 @@ IN_OPTIONS = {  # the option for each schedule field
 }
 
 
+Timezone = Annotated[
+    str | None, typer.Option(metavar="ZONE", help="Time zone for the days and hours, for example Europe/Berlin.")
+]
+Days = Annotated[
+    str | None,
+    typer.Option(metavar="DAYS", help="Days to send on, for example mon-fri or mon,wed,fri. Use `all` for every day."),
+]
+Hours = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOURS",
+        help="Hours to send in, for example 09:00-17:00, or 22:00-06:00, which ends the next day. Use `all` for the whole day.",
+    ),
+]
+AnyTime = Annotated[bool, typer.Option("--any-time", help="Send on all days and at all hours. Holidays are kept.")]
+Holiday = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DATE", help="Add a date on which nothing is sent, for example 2027-12-25. Repeatable."),
+]
+NoHolidays = Annotated[
+    bool, typer.Option("--no-holidays", help="Remove all holidays except those given with --holiday.")
+]
+Quota = Annotated[
+    int | None,
+    typer.Option(
+        parser=limit,
+        metavar="N",
+        help="Maximum number of e-mails per day across all campaigns, or `none` for no quota.",
+    ),
+]
+RampUp = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLAN",
+        help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one percentage per day), or `none` for no ramp-up.",
+    ),
+]
+
+
 @app.command("set")
 def set_(
     workspace: Workspace = "",
-    timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone for the days and hours, for example Europe/Berlin.")
-    ] = None,
-    days: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DAYS", help="Days to send on, for example mon-fri or mon,wed,fri. Use `all` for every day."
-        ),
-    ] = None,
-    hours: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOURS",
-            help="Hours to send in, for example 09:00-17:00, or 22:00-06:00, which ends the next day. Use `all` for the whole day.",
-        ),
-    ] = None,
-    any_time: Annotated[
-        bool, typer.Option("--any-time", help="Send on all days and at all hours. Holidays are kept.")
-    ] = False,
-    holiday: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DATE", help="Add a date on which nothing is sent, for example 2027-12-25. Repeatable."),
-    ] = None,
-    no_holidays: Annotated[
-        bool, typer.Option("--no-holidays", help="Remove all holidays except those given with --holiday.")
-    ] = False,
-    quota: Annotated[
-        int | None,
-        typer.Option(
-            parser=limit,
-            metavar="N",
-            help="Maximum number of e-mails per day across all campaigns, or `none` for no quota.",
-        ),
-    ] = None,
-    ramp_up: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLAN",
-            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one percentage per day), or `none` for no ramp-up.",
-        ),
-    ] = None,
+    timezone: Timezone = None,
+    days: Days = None,
+    hours: Hours = None,
+    any_time: AnyTime = False,
+    holiday: Holiday = None,
+    no_holidays: NoHolidays = False,
+    quota: Quota = None,
+    ramp_up: RampUp = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a workspace's sending window and daily quota.

@@ -43,20 +43,21 @@ app = typer.Typer(no_args_is_help=True, help="Write, check, preview and remove t
 Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="Template name, for example welcome.")]
 
 
+TextFile = Annotated[
+    str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
+]
+Html = Annotated[str | None, typer.Option(metavar="HTML", help="HTML, in addition to or instead of the plain text.")]
+HtmlFile = Annotated[str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")]
+
+
 @app.command("set")
 def set_(
     name: Name,
     subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="Plain text.")] = None,
-    text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="HTML", help="HTML, in addition to or instead of the plain text.")
-    ] = None,
-    html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
-    ] = None,
+    text_file: TextFile = None,
+    html: Html = None,
+    html_file: HtmlFile = None,
     no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text and keep the HTML.")] = False,
     no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML and keep the plain text.")] = False,
     reply_to: ReplyTo = None,

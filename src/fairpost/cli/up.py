@@ -36,46 +36,51 @@ READY_S_MAX = 60.0
 END_S_MAX = 30.0
 
 
+Demo = Annotated[
+    bool | None,
+    typer.Option("--demo/--no-demo", help="Run the demonstration. [default: yes on the embedded database, else no]"),
+]
+DemoEmails = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=DEMO_EMAILS_MAX,
+        metavar="N",
+        help="Number of e-mails that the demonstration's largest sender queues.",
+    ),
+]
+Browser = Annotated[
+    bool | None,
+    typer.Option(
+        "--open/--no-open", help="Open the dashboard in your browser. [default: yes in a terminal on a desktop]"
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=65535,
+        metavar="PORT",
+        help="Port for the HTTP API and the web pages. [default: 8080, or a free port if it is in use]",
+    ),
+]
+InboxPort = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=65535,
+        metavar="PORT",
+        help="Port for the development inbox. [default: 1025, or a free port if it is in use]",
+    ),
+]
+
+
 def up(
-    demo: Annotated[
-        bool | None,
-        typer.Option(
-            "--demo/--no-demo", help="Run the demonstration. [default: yes on the embedded database, else no]"
-        ),
-    ] = None,
-    demo_emails: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=DEMO_EMAILS_MAX,
-            metavar="N",
-            help="Number of e-mails that the demonstration's largest sender queues.",
-        ),
-    ] = DEMO_EMAILS,
-    browser: Annotated[
-        bool | None,
-        typer.Option(
-            "--open/--no-open", help="Open the dashboard in your browser. [default: yes in a terminal on a desktop]"
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=65535,
-            metavar="PORT",
-            help="Port for the HTTP API and the web pages. [default: 8080, or a free port if it is in use]",
-        ),
-    ] = None,
-    inbox_port: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=65535,
-            metavar="PORT",
-            help="Port for the development inbox. [default: 1025, or a free port if it is in use]",
-        ),
-    ] = None,
+    demo: Demo = None,
+    demo_emails: DemoEmails = DEMO_EMAILS,
+    browser: Browser = None,
+    port: Port = None,
+    inbox_port: InboxPort = None,
     log_format: LogFormatOption = None,
 ) -> None:
     """Start Fairpost locally, with a demonstration.

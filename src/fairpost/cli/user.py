@@ -26,8 +26,8 @@ from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.model.sender import Sender
-    from fairpost.observe.emails import Stop
     from fairpost.observe.senders import ShownSender
+    from fairpost.policy.facts import Stop
     from fairpost.store.store import Store
 
 app = typer.Typer(no_args_is_help=True, help="Register users and see which are throttled and why.")

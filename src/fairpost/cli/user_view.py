@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairpost.model.sender import Fairness, Sender, SenderId
-    from fairpost.observe.emails import Stop
     from fairpost.observe.senders import ShownSender
     from fairpost.policy.abuse import Day
+    from fairpost.policy.facts import Stop
     from fairpost.policy.senders import SenderPolicy
     from fairpost.settings import Settings
 

@@ -189,8 +189,7 @@ def pause(webhook: Id, as_json: AsJson = False) -> None:
     """
     from fairpost.actions import webhooks
 
-    hook, ids = _act(webhooks.pause, webhook, lambda id_: webhooks.NamedWebhook(id=id_, called=webhook))
-    _print(hook, ids, "paused", as_json=as_json)
+    _act_on_named(webhooks.pause, webhook, "paused", as_json=as_json)
 
 
 @app.command()
@@ -202,8 +201,7 @@ def resume(webhook: Id, as_json: AsJson = False) -> None:
     """
     from fairpost.actions import webhooks
 
-    hook, ids = _act(webhooks.resume, webhook, lambda id_: webhooks.NamedWebhook(id=id_, called=webhook))
-    _print(hook, ids, "resumed", as_json=as_json)
+    _act_on_named(webhooks.resume, webhook, "resumed", as_json=as_json)
 
 
 @app.command()
@@ -215,8 +213,7 @@ def remove(webhook: Id, as_json: AsJson = False) -> None:
     """
     from fairpost.actions import webhooks
 
-    hook, ids = _act(webhooks.remove, webhook, lambda id_: webhooks.NamedWebhook(id=id_, called=webhook))
-    _print(hook, ids, "removed", as_json=as_json)
+    _act_on_named(webhooks.remove, webhook, "removed", as_json=as_json)
 
 
 @app.command()
@@ -404,6 +401,13 @@ def _act(action: "Action[R, T]", webhook: str, request: "Callable[[int], R]") ->
         return await act_on(store, action, request(_number(webhook, ids)), fields=ARGUMENTS), ids
 
     return with_store(work)
+
+
+def _act_on_named(action: "Action[NamedWebhook, Webhook]", webhook: str, done: str, *, as_json: bool) -> None:
+    from fairpost.actions.webhooks import NamedWebhook
+
+    hook, ids = _act(action, webhook, lambda id_: NamedWebhook(id=id_, called=webhook))
+    _print(hook, ids, done, as_json=as_json)
 
 
 def _number(webhook: str, ids: "PublicIds") -> int:

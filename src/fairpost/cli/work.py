@@ -8,40 +8,41 @@ from fairpost.cli.arguments import LogFormatOption
 from fairpost.model.reason import Log, Reason
 from fairpost.settings import read_settings
 
+Region = Annotated[str | None, typer.Option(metavar="NAME", help="Region to send mail for. [default: FAIRPOST_REGION]")]
+AccountsPerProcess = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000,
+        help="Accounts per process. [default: accounts without a pause share a process; every other account has its own]",
+        show_default=False,
+    ),
+]
+PollOnly = Annotated[
+    bool,
+    typer.Option("--poll-only", help="Poll the database instead of using LISTEN. Behind a pooler, this is automatic."),
+]
+LeaseS = Annotated[
+    float, typer.Option(min=1, max=3600, help="Number of seconds before another worker can take over an account.")
+]
+IdleS = Annotated[float, typer.Option(min=0.1, max=86_400, help="Number of idle seconds after which a worker exits.")]
+EndsWithStdin = Annotated[
+    bool,
+    typer.Option(
+        "--ends-with-stdin",
+        help="Stop when standard input is closed. A parent process can use this to stop the engine.",
+    ),
+]
+
 
 def work(
-    region: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Region to send mail for. [default: FAIRPOST_REGION]")
-    ] = None,
-    accounts_per_process: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            help="Accounts per process. [default: accounts without a pause share a process; every other account has its own]",
-            show_default=False,
-        ),
-    ] = None,
+    region: Region = None,
+    accounts_per_process: AccountsPerProcess = None,
     processes_max: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of worker processes.")] = 1000,
-    poll_only: Annotated[
-        bool,
-        typer.Option(
-            "--poll-only", help="Poll the database instead of using LISTEN. Behind a pooler, this is automatic."
-        ),
-    ] = False,
-    lease_s: Annotated[
-        float, typer.Option(min=1, max=3600, help="Number of seconds before another worker can take over an account.")
-    ] = 60.0,
-    idle_s: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Number of idle seconds after which a worker exits.")
-    ] = 60.0,
-    ends_with_stdin: Annotated[
-        bool,
-        typer.Option(
-            "--ends-with-stdin",
-            help="Stop when standard input is closed. A parent process can use this to stop the engine.",
-        ),
-    ] = False,
+    poll_only: PollOnly = False,
+    lease_s: LeaseS = 60.0,
+    idle_s: IdleS = 60.0,
+    ends_with_stdin: EndsWithStdin = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Run the engine, which sends queued e-mails.

@@ -28,6 +28,7 @@ class ReplyStops(StrEnum):
     COMPANY = "company"
 
 
+CAMPAIGN_TIMES = ("created_at", "starts_at", "launched_at", "planned_at", "finished_at")
 IS_OVER = frozenset({CampaignState.COMPLETED, CampaignState.CANCELLED})
 
 

@@ -37,24 +37,30 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyMail:
-    """A message from the person. `text` omits the quoted part; `html` is safe to show."""
+class Answer:
+    """What a person wrote. `text` omits the quoted part; `html` is safe to show."""
 
-    email_id: EmailId  # the e-mail it answers
-    account: str | None
-    kind: ReplyKind
     from_name: str
     from_address: str
     to_addresses: tuple[str, ...]
     subject: str
     sent_at: datetime | None
-    at: datetime
     message_id: str | None
     in_reply_to: str | None
     references: tuple[str, ...]
     text: str
     html: str | None
-    is_cut: bool
+    is_cut: bool  # whether the text was truncated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyMail(Answer):
+    """A message from the person, in a conversation."""
+
+    email_id: EmailId  # the e-mail it answers
+    account: str | None
+    kind: ReplyKind
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,16 @@ class Attachment:
     data: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedFile:
+    """An attachment without its data."""
+
+    filename: str
+    content_type: str
+    inline_id: str | None
+    bytes: int
+
+
 @quick(frozen=True, slots=True, kw_only=True)
 class Content:
     id: int | None  # None if the content belongs to a single e-mail

@@ -47,25 +47,27 @@ MEANING: Mapping[State, str] = {
     State.CANCELLED: "never sent: cancelled or expired",
 }
 
-UNFINISHED = frozenset({State.SCHEDULED, State.READY, State.CLAIMED, State.SENDING, State.IN_DOUBT})
+WAITING = (State.SCHEDULED, State.READY)
+WITH_ACCOUNT = (State.CLAIMED, State.SENDING, State.IN_DOUBT)
+NEVER_SENT = (State.SUPPRESSED, State.CANCELLED)
+UNFINISHED = frozenset({*WAITING, *WITH_ACCOUNT})
 FINAL = frozenset(State) - UNFINISHED
-
-_WAITING = {State.SCHEDULED, State.READY}
-_NEVER_SENT = {State.SUPPRESSED, State.CANCELLED}
+MISSED = tuple(state for state in State if state in FINAL and state is not State.SENT)
 
 MOVES: Mapping[State, frozenset[State]] = {
     State.SCHEDULED: frozenset({State.READY, State.CANCELLED, State.SENT}),
-    State.READY: frozenset({State.CLAIMED, State.SENT, State.FAILED, *_NEVER_SENT}),
-    State.CLAIMED: frozenset({State.SENDING, *_WAITING, *_NEVER_SENT}),
-    State.SENDING: frozenset({State.SENT, State.FAILED, State.BOUNCED, State.IN_DOUBT, *_WAITING}),
-    State.IN_DOUBT: frozenset({State.SENT, State.FAILED, *_WAITING}),
+    State.READY: frozenset({State.CLAIMED, State.SENT, State.FAILED, *NEVER_SENT}),
+    State.CLAIMED: frozenset({State.SENDING, *WAITING, *NEVER_SENT}),
+    State.SENDING: frozenset({State.SENT, State.FAILED, State.BOUNCED, State.IN_DOUBT, *WAITING}),
+    State.IN_DOUBT: frozenset({State.SENT, State.FAILED, *WAITING}),
     State.SENT: frozenset({State.BOUNCED}),  # it bounced later
-    State.FAILED: frozenset(_WAITING),
-    State.BOUNCED: frozenset(_WAITING),
+    State.FAILED: frozenset(WAITING),
+    State.BOUNCED: frozenset(WAITING),
     State.SUPPRESSED: frozenset(),
     State.CANCELLED: frozenset(),
 }
 assert set(MOVES) == set(State) == set(MEANING)
+RETRYABLE = tuple(state for state in State if state in FINAL and State.READY in MOVES[state])
 
 
 def shown(stored: str, *, due_at: datetime, now: datetime) -> State:
@@ -76,13 +78,41 @@ def shown(stored: str, *, due_at: datetime, now: datetime) -> State:
 
 
 OUTBOX_WORDS: Mapping[State, str] = {
-    **dict.fromkeys((State.SCHEDULED, State.READY), "pending"),
-    **dict.fromkeys((State.CLAIMED, State.SENDING, State.IN_DOUBT), "processing"),
+    **dict.fromkeys(WAITING, "pending"),
+    **dict.fromkeys(WITH_ACCOUNT, "processing"),
     State.SENT: "sent",
-    **dict.fromkeys((State.FAILED, State.BOUNCED), "failed"),
-    **dict.fromkeys((State.SUPPRESSED, State.CANCELLED), "cancelled"),
+    **dict.fromkeys(RETRYABLE, "failed"),
+    **dict.fromkeys(NEVER_SENT, "cancelled"),
 }
 """The states in outbox terms: pending, processing, sent, failed, cancelled."""
+
+
+class ReceiptState(StrEnum):
+    """The state of a recipient's e-mail.
+
+    `to_follow` means that the e-mail is waiting for the previous step. `parked` means that the prospect is paused.
+    """
+
+    SENT = "sent"
+    READY = "ready"
+    SCHEDULED = "scheduled"
+    TO_FOLLOW = "to_follow"
+    PARKED = "parked"
+    CLAIMED = "claimed"
+    SENDING = "sending"
+    IN_DOUBT = "in_doubt"
+    FAILED = "failed"
+    BOUNCED = "bounced"
+    SUPPRESSED = "suppressed"
+    CANCELLED = "cancelled"
+
+    @property
+    def stored(self) -> str:
+        """How the database spells it."""
+        return "to follow" if self is ReceiptState.TO_FOLLOW else str(self)
+
+
+assert {str(state) for state in State} == {str(state) for state in ReceiptState} - {"to_follow", "parked"}
 
 
 class SequenceWord(StrEnum):

@@ -3,16 +3,16 @@
 The cost depends on the number of campaigns, not on the number of e-mails.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import NamedTuple
 
-from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaign_progress import AT_ONCE_MAX, UNDER_WAY, waiting_of
 from fairpost.observe.campaigns import read_routes
+from fairpost.observe.watch import Called, Watch, as_stored
 from fairpost.policy.campaign_condition import CampaignFacts, of_campaign
 from fairpost.policy.conditions import Condition
 from fairpost.store import campaigns
@@ -51,21 +51,11 @@ class _Asked(NamedTuple):
     why: Condition
 
 
-class CampaignsWatch:
-    """Watches one workspace's campaigns, or all campaigns. `called` maps accounts to the names that the viewer
-    knows.
-    """
+class CampaignsWatch(Watch):
+    """Watches one workspace's campaigns, or all campaigns."""
 
-    def __init__(
-        self,
-        store: Store,
-        workspace: str | None = None,
-        *,
-        called: Callable[[Account], Account] = lambda account: account,
-    ) -> None:
-        self._store = store
-        self._workspace = workspace
-        self._called = called
+    def __init__(self, store: Store, workspace: str | None = None, *, called: Called = as_stored) -> None:
+        super().__init__(store, workspace, called=called)
         self._waiting: dict[int, _Asked] = {}  # why running campaigns are waiting, least recently read first
 
     async def look(self) -> tuple[list[Line], bool]:

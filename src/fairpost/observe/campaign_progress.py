@@ -10,6 +10,7 @@ from datetime import datetime
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import Counts, why_it_waits
+from fairpost.observe.watch import Called, as_stored
 from fairpost.policy.conditions import Condition
 from fairpost.policy.forecast import KeptForecast, NoKeptForecast, forecast_by, read_kept
 from fairpost.store import campaign_progress, campaigns, schedules
@@ -76,7 +77,7 @@ async def view_progress(
     campaign: Campaign,
     *,
     now: datetime | None = None,
-    called: Callable[[Account], Account] = lambda account: account,
+    called: Called = as_stored,
     at_once: bool = False,
 ) -> ProgressView:
     """Reads the progress. `called` maps accounts to the names that the viewer knows.

@@ -10,6 +10,7 @@ from fairpost.model.campaign import Campaign
 from fairpost.model.reason import read_reason
 from fairpost.observe.emails import as_hold, stops_on
 from fairpost.observe.status import read_accounts, read_engines
+from fairpost.observe.watch import Called, as_stored
 from fairpost.policy.campaign_condition import CampaignFacts, Gate, of_campaign
 from fairpost.policy.conditions import Condition, of_blocks, of_hold, of_pause, of_route
 from fairpost.policy.facts import BlockedMail, Facts, Pause, Route
@@ -46,7 +47,7 @@ async def view_campaign(
     campaign: Campaign,
     *,
     now: datetime | None = None,
-    called: Callable[[Account], Account] = lambda account: account,
+    called: Called = as_stored,
 ) -> CampaignView:
     """Reads a campaign. `called` maps accounts to the names that the viewer knows."""
     now = now or await store.value("SELECT clock_timestamp()")

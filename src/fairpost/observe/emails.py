@@ -4,14 +4,14 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from fairpost.model.email import Attachment, Mailbox, Recipient
+from fairpost.model.email import AttachedFile, Attachment, Mailbox, Recipient
 from fairpost.model.errors import Unknown
 from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.states import DoubtPolicy, EmailClass, SequenceWord, State, wanted_states
-from fairpost.policy.facts import Hold
+from fairpost.policy.facts import Hold, Stop
 from fairpost.store.reasons import stored_reason, with_reason
 from fairpost.store.store import Store
 
@@ -41,14 +41,6 @@ class ListedEmail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttachedFile:
-    filename: str
-    content_type: str
-    inline_id: str | None
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     n: int
     account: str | None
@@ -62,69 +54,33 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownEmail:
+class ShownEmail(ListedEmail):
     """One e-mail with all details. `remaining` lists the recipients that the e-mail has not reached or, if it has
     ended, had not reached by then.
 
     `has_places` means that its content comes from a campaign and contains placeholders for the recipient's fields.
     """
 
-    id: EmailId
-    state: State
-    reason: Reason | None
-    workspace: str
     domain: str
-    user: str
-    stream: str
-    email_class: EmailClass
-    route: str
-    account: str | None
-    created_at: datetime
-    due_at: datetime | None  # None if it waits for the previous e-mail or for the end of its prospect's pause
     expires_at: datetime | None
     claimed_at: datetime | None
     begun_at: datetime | None
-    finished_at: datetime | None
-    attempts: int
-    attempts_max: int
     on_doubt: DoubtPolicy
     idempotency_key: str | None
     message_id: str | None
     thread_id: str | None
     sender: Mailbox | None
-    recipients: tuple[Recipient, ...]
     remaining: tuple[str, ...]
     fields: Mapping[str, Any]
     content_id: int
     has_places: bool
-    subject: str | None
     text: str | None
     html: str | None
     reply_to: Mailbox | None
     headers: Mapping[str, str]
     attachments: tuple[AttachedFile, ...]
     log: tuple[Attempt, ...]
-    type: str | None
-    tags: Mapping[str, str]
     metadata: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A hold, throttle or closed window. No e-mail under this name is sent before `until` or, if `until` is None,
-    before the stop is lifted.
-    """
-
-    workspace: str
-    level: str
-    key: str
-    until: datetime | None
-    reason: Reason | None
-    kind: Literal["held", "throttled", "closed"] = "held"
-
-    @property
-    def is_throttle(self) -> bool:
-        return self.kind == "throttled"
 
 
 def as_hold(stop: Stop) -> Hold:

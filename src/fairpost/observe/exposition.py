@@ -163,6 +163,13 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
     )
 
 
+_EVENNESS = {
+    "gini": "Gini coefficient of served e-mails. 0 means all equal.",
+    "jain": "Jain's index of served e-mails. 1 means all equal.",
+    "largest_share": "Largest share of served e-mails.",
+}
+
+
 def _served(report: FairnessReport) -> Iterator[Metric]:
     by_queue = {queue: report.served_by[queue] for queue in report.queues}
     evenness: dict[tuple[str, ...], Evenness] = {}
@@ -171,24 +178,8 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
         evenness["users", queue] = served.users
     of = ("of", "queue")
     yield _plain("fairpost_window_seconds", "Window for served e-mails and histograms.", report.window_s)
-    yield _gauge(
-        "fairpost_gini",
-        "Gini coefficient of served e-mails. 0 means all equal.",
-        of,
-        {k: e.gini for k, e in evenness.items()},
-    )
-    yield _gauge(
-        "fairpost_jain",
-        "Jain's index of served e-mails. 1 means all equal.",
-        of,
-        {k: e.jain for k, e in evenness.items()},
-    )
-    yield _gauge(
-        "fairpost_largest_share",
-        "Largest share of served e-mails.",
-        of,
-        {k: e.largest_share for k, e in evenness.items()},
-    )
+    for name, about in _EVENNESS.items():
+        yield _gauge(f"fairpost_{name}", about, of, {k: getattr(e, name) for k, e in evenness.items()})
     yield _gauge(
         "fairpost_served_emails",
         "E-mail outcomes in the window.",

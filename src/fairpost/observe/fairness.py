@@ -141,8 +141,8 @@ class Took:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottledSender:
-    """A throttled sender.
+class Throttle:
+    """A sender's throttle.
 
     `found_after_s` is the longest time it can have taken to notice the violation, or None if unknown.
     """
@@ -155,13 +155,17 @@ class ThrottledSender:
     is_enforced: bool
     is_by_hand: bool
     score: int
-    reasons: Sequence[Reason]
     found_after_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throttling:
-    """Throttled and held senders.
+class ThrottledSender(Throttle):
+    reasons: Sequence[Reason]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleCounts:
+    """How many senders are throttled and held.
 
     `stopped` senders are throttled to the point that none of their e-mails are being sent. `observed` senders would be
     throttled if throttling were on. `held` senders are held manually.
@@ -171,6 +175,12 @@ class Throttling:
     stopped: int
     observed: int
     held: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttling(ThrottleCounts):
+    """Throttled and held senders."""
+
     latest: Sequence[ThrottledSender]
 
 

@@ -15,19 +15,18 @@ from fairpost.model.account import Account
 from fairpost.model.public_ids import PublicIds
 from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reply, Step
-from fairpost.model.states import FINAL, MEANING, DoubtPolicy, EmailClass, State
-from fairpost.observe.emails import Attempt, ShownEmail, Stop, stops_of
+from fairpost.model.states import FINAL, MEANING, WAITING, DoubtPolicy, EmailClass, State
+from fairpost.observe.emails import Attempt, ShownEmail, stops_of
 from fairpost.observe.status import read_accounts, read_engines
+from fairpost.observe.watch import Called, as_stored
 from fairpost.policy.conditions import Condition, of_blocks, of_route
-from fairpost.policy.facts import BlockedMail, Facts, Route
+from fairpost.policy.facts import BlockedMail, Facts, Route, Stop
 from fairpost.policy.replies import meaning
-from fairpost.policy.reply_rules import BY_REASON
+from fairpost.policy.reply_codes import BY_REASON
 from fairpost.reasons.rendering import brief, brief_or_none, told
 from fairpost.store.blocks import read_blocks
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
-
-WAITING = (State.SCHEDULED, State.READY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +142,7 @@ async def life_of(
     *,
     ids: PublicIds,
     now: datetime | None = None,
-    called: Callable[[Account], Account] = lambda account: account,
+    called: Called = as_stored,
     told: Callable[[Condition], str] = told,
     known: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> Life:

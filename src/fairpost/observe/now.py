@@ -5,16 +5,16 @@ The cost depends on the number of senders and accounts, not on the number of e-m
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
 from fairpost.model.states import EmailClass
 from fairpost.observe.fairness import QueueHealth, read_health
 from fairpost.observe.status import read_accounts, read_blocked, read_engines, read_facts, read_holds
+from fairpost.observe.watch import Called, Watch, as_stored
 from fairpost.policy.conditions import Condition, diagnose, headline
 from fairpost.policy.facts import Facts, Hold, InHand, Pause, Route
 from fairpost.policy.limits import may_send
@@ -60,16 +60,14 @@ class AtWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Now:
-    """The current activity. `health` describes the installation and is None for a workspace.
+class Activity:
+    """The figures of the current activity. `health` describes the installation and is None for a workspace.
 
     `oldest_wait_s` describes the installation or the workspace.
     """
 
     now: datetime
     workspace: str | None
-    headline: Condition
-    reasons: Sequence[Condition]
     per_s: float
     waiting: int
     claimed: int
@@ -81,24 +79,23 @@ class Now:
     health: float | None
     classes: Mapping[str, int]
     accounts: AtWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now(Activity):
+    """The current activity, its conditions and its history."""
+
+    headline: Condition
+    reasons: Sequence[Condition]
     hours: Sequence[Hour]
     history: Sequence[Moment]
 
 
-class NowWatch:
+class NowWatch(Watch):
     """Reads the activity repeatedly and keeps the values needed to compute the rate."""
 
-    def __init__(
-        self,
-        store: Store,
-        workspace: str | None = None,
-        *,
-        called: Callable[[Account], Account] = lambda account: account,
-    ) -> None:
-        """Watches one workspace, or everything. `called` maps accounts to the names that the viewer knows."""
-        self._store = store
-        self._workspace = workspace
-        self._called = called
+    def __init__(self, store: Store, workspace: str | None = None, *, called: Called = as_stored) -> None:
+        super().__init__(store, workspace, called=called)
         self._history: deque[Moment] = deque()
         self._hours: list[Hour] = []
         self._slow_at: datetime | None = None

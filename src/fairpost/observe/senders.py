@@ -5,8 +5,9 @@ from datetime import datetime
 
 from fairpost.model.errors import NotFound
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
-from fairpost.observe.emails import Stop, stops_on
+from fairpost.observe.emails import stops_on
 from fairpost.policy.abuse import Day, Score, last_day
+from fairpost.policy.facts import Stop
 from fairpost.policy.senders import SenderPolicy, activity_of, score_of
 from fairpost.store import senders
 from fairpost.store.store import Store

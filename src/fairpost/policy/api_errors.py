@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fairpost.model.report import Channel, Reply
 from fairpost.policy.replies import NO_CODE
-from fairpost.policy.reply_rules import BY_GRAPH_CODE
+from fairpost.policy.reply_codes import BY_GRAPH_CODE
 
 BODY_CHARS_MAX = 100_000
 INNER_MAX = 5  # nested errors

@@ -77,7 +77,7 @@ def _for_bounces(sample: Sample, limits: Limits) -> Blame:
 
 
 def _for_refusals(sample: Sample, now: datetime) -> Blame:
-    """Blame only the account for a problem that all senders have."""
+    """Blame the account alone for a problem that all of its senders have."""
     guilty = [s for s in sample.suspects if s.refused >= REFUSALS_MAX]
     others = [s for s in sample.suspects if s not in guilty]
     if not sample.is_shared and guilty:

@@ -46,12 +46,9 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """A hold on part of the queue.
-
-    If `until` is None, it lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
-    `throttled`, or `closed` (outside the campaign's window). `campaign` is the campaign whose stream is held. `routes`
-    are the routes of the held e-mails.
+class Stop:
+    """A hold, throttle or closed window. No e-mail under this name is sent before `until` or, if `until` is None,
+    before the stop is lifted.
     """
 
     workspace: str
@@ -59,15 +56,26 @@ class Hold:
     key: str
     until: datetime | None
     reason: Reason | None
-    waiting: int = 0
     kind: Literal["held", "throttled", "closed"] = "held"
-    campaign: str | None = None
-    campaign_state: str | None = None
-    routes: Sequence[str] = ()
 
     @property
     def is_throttle(self) -> bool:
         return self.kind == "throttled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold(Stop):
+    """A hold on part of the queue.
+
+    If `until` is None, it lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
+    `throttled`, or `closed` (the window of a campaign). `campaign` is the campaign whose stream is held. `routes` are
+    the routes of the held e-mails.
+    """
+
+    waiting: int = 0
+    campaign: str | None = None
+    campaign_state: str | None = None
+    routes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

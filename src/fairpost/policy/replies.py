@@ -1,7 +1,7 @@
 """Determine the meaning of a server's reply: its scope, whether it is temporary, and whether the address is dead.
 
 The evidence is considered in this order: the code and its phase, the enhanced status code, and, if the codes leave the
-meaning open or are clearly wrong, the text. The rules are in `reply_rules`; `verdicts` decides the consequences for the
+meaning open or are clearly wrong, the text. The rules are in `reply_rules` and `reply_codes`; `verdicts` decides the consequences for the
 e-mail.
 """
 
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from fairpost.model.report import Channel, Reply, Step
+from fairpost.policy import reply_codes as codes
+from fairpost.policy import reply_findings as findings
 from fairpost.policy import reply_rules as rules
-from fairpost.policy.reply_rules import Finding, ReplyClass, Scope
+from fairpost.policy.reply_findings import Finding, ReplyClass, Scope
+from fairpost.policy.reply_phrases import Phrases, fold
 
 __all__ = ["Meaning", "ReplyClass", "Scope", "is_switched_off", "meaning"]
 
@@ -51,27 +54,27 @@ def meaning(
     """
     if 200 <= reply.code < 300:
         return _ACCEPTED
-    text = " ".join(rules.fold(reply.text).split())[:TEXT_CHARS_MAX]
+    text = " ".join(fold(reply.text).split())[:TEXT_CHARS_MAX]
     if channel is not Channel.SMTP:
         return _meaning(_by_api(reply.code, text, channel), text=text)
     code = reply.code
     if code == NO_CODE and (inner := _QUOTED_REPLY.search(text)):
         code, text = int(inner[1]), text[inner.end() :]
     if code != NO_CODE and not 400 <= code < 600:
-        return _meaning(rules.NONSENSE, text=text, is_temporary=True)
+        return _meaning(findings.NONSENSE, text=text, is_temporary=True)
     status = _enhanced(enhanced or "", code) or _enhanced(text, code)
     found = _by_smtp(code or _code_like(status), phase, status, text)
-    if code == NO_CODE and found is rules.UNEXPLAINED:
+    if code == NO_CODE and found is findings.UNEXPLAINED:
         found = _said(rules.UNCODED, _words(text), code) or found
     # For 552, the standard says: if it is about too many recipients, treat it as 452 (RFC 5321, 4.5.3.1.10).
-    is_temporary = 0 < code < 500 or (code == 552 and found is rules.TOO_MANY)
+    is_temporary = 0 < code < 500 or (code == 552 and found is findings.TOO_MANY)
     return _meaning(found, text=text, is_temporary=is_temporary)
 
 
 def is_switched_off(text: str) -> bool:
     """Return whether the text about a dead mailbox says that the mailbox exists but is disabled or inactive."""
-    words = _words(" ".join(rules.fold(text).split())[:TEXT_CHARS_MAX])
-    return _said(rules.SWITCHED_OFF, words, NO_CODE) is rules.AWAY
+    words = _words(" ".join(fold(text).split())[:TEXT_CHARS_MAX])
+    return _said(rules.SWITCHED_OFF, words, NO_CODE) is findings.AWAY
 
 
 def _code_like(status: str) -> int:
@@ -81,15 +84,15 @@ def _code_like(status: str) -> int:
 
 def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
     words = f"{status} {_words(text)}"
-    said, by_status = _said(rules.PLAIN, words, code), rules.BY_ENHANCED.get(status)
-    if said is rules.FULL and by_status in (rules.TOO_FAST, rules.QUOTA):
+    said, by_status = _said(rules.PLAIN, words, code), codes.BY_ENHANCED.get(status)
+    if said is findings.FULL and by_status in (findings.TOO_FAST, findings.QUOTA):
         said = None  # the quota is the sender's
     is_login = phase is Step.AUTH and code != 421  # 421 may come at any time and closes the connection
     candidates = (
         said,
-        rules.BY_CODE.get(code),
-        rules.UNREACHABLE if status.startswith("4.4.") else None,
-        rules.LOGIN if is_login else None,
+        codes.BY_CODE.get(code),
+        findings.UNREACHABLE if status.startswith("4.4.") else None,
+        findings.LOGIN if is_login else None,
         by_status,
         _said(rules.TIES, words, code),
     )
@@ -102,7 +105,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
 def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: str) -> Finding:
     """Return a finding that spares the recipient if the text blames us or is a common reply to unwanted mail."""
     if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
-        return rules.UNWANTED
+        return findings.UNWANTED
     said = _said(rules.SPARING, words, code)
     return (_in_phase(said, phase, code) or found) if said else found
 
@@ -110,10 +113,10 @@ def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: 
 def _in_phase(found: Finding, phase: Step | None, code: int) -> Finding | None:
     """Return the finding implied by this point in the conversation, which is more certain than any wording."""
     if found.class_ is ReplyClass.HARD_BOUNCE and phase in rules.BEFORE_RECIPIENTS:
-        return rules.SENDER if code >= 500 else rules.BUSY
-    if found is rules.CONTENT and phase in rules.BEFORE_CONTENT:
-        return rules.BLOCKED
-    if found is rules.PERHAPS_GONE and phase not in (None, Step.RCPT):
+        return findings.SENDER if code >= 500 else findings.BUSY
+    if found is findings.CONTENT and phase in rules.BEFORE_CONTENT:
+        return findings.BLOCKED
+    if found is findings.PERHAPS_GONE and phase not in (None, Step.RCPT):
         return None  # after the content, some servers reply "mailbox unavailable" to spam
     return found
 
@@ -122,45 +125,45 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
     if code < 500:
         return _by_default_for_now(code, phase, status)
     if code == 503:
-        return rules.UNEXPLAINED  # commands in the wrong order, which is a transient fault
+        return findings.UNEXPLAINED  # commands in the wrong order, which is a transient fault
     if phase in rules.BEFORE_RECIPIENTS:
-        return rules.BLOCKED
+        return findings.BLOCKED
     if code == 552 and not status:
-        return rules.FULL if phase is Step.RCPT else rules.TOO_BIG
+        return findings.FULL if phase is Step.RCPT else findings.TOO_BIG
     if status.startswith("5.7.") or rules.REFUSAL.search(words):
-        return rules.BLOCKED if phase in (None, Step.RCPT) else rules.CONTENT
+        return findings.BLOCKED if phase in (None, Step.RCPT) else findings.CONTENT
     if phase in rules.AFTER_RECIPIENTS and rules.REFUSAL_OF_CONTENT.search(words):
-        return rules.CONTENT
+        return findings.CONTENT
     # A 550 reply to RCPT TO without text may mean a dead address or a blocked sender. An address must not be suppressed
     # on a guess.
-    return rules.UNEXPLAINED
+    return findings.UNEXPLAINED
 
 
 def _by_default_for_now(code: int, phase: Step | None, status: str) -> Finding:
     if phase in (Step.CONNECT, Step.TLS):
-        return rules.UNREACHABLE
+        return findings.UNREACHABLE
     is_mailbox = status.startswith(("4.1.", "4.2.")) or (code == 450 and not status and phase is Step.RCPT)
-    return rules.AWAY if is_mailbox else rules.BUSY
+    return findings.AWAY if is_mailbox else findings.BUSY
 
 
 def _by_api(code: int, text: str, channel: Channel) -> Finding:
     reason, colon, _ = text.partition(":")
     found = next((table[reason] for table in _API_TABLES[channel] if reason in table), None) if colon else None
     if found or code >= 500:
-        return found or rules.BUSY
+        return found or findings.BUSY
     said = _said(rules.PLAIN, text, code)
     if said and said.class_ is ReplyClass.RATE_LIMIT:
-        return rules.QUOTA
-    return _said(rules.API_TIES, text, code) or rules.BY_STATUS.get(code, rules.UNEXPLAINED)
+        return findings.QUOTA
+    return _said(rules.API_TIES, text, code) or codes.BY_STATUS.get(code, findings.UNEXPLAINED)
 
 
 _API_TABLES: dict[Channel, tuple[dict[str, Finding], ...]] = {
-    Channel.GOOGLE: (rules.BY_REASON, rules.BY_STATUS_NAME),
-    Channel.GRAPH: (rules.BY_GRAPH_CODE, rules.BY_REASON),
+    Channel.GOOGLE: (codes.BY_REASON, codes.BY_STATUS_NAME),
+    Channel.GRAPH: (codes.BY_GRAPH_CODE, codes.BY_REASON),
 }
 
 
-def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | None:
+def _said(rows: tuple[Phrases, ...], words: str, code: int) -> Finding | None:
     for row in rows:
         if (not row.only or str(code).startswith(row.only)) and row.pattern.search(words):
             return row.finding
@@ -170,7 +173,7 @@ def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | N
 def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> Meaning:
     """Return the meaning. A temporary refusal gets a temporary class but keeps its scope."""
     code, class_, scope, why = found
-    if is_temporary and class_ not in _STAYS_IN_4XX and found is not rules.NONSENSE:
+    if is_temporary and class_ not in _STAYS_IN_4XX and found is not findings.NONSENSE:
         class_ = ReplyClass.SOFT_BOUNCE if class_ is ReplyClass.HARD_BOUNCE else ReplyClass.TRANSIENT
         why = f"{why} (temporary, according to the server)"
     retry = is_temporary or class_ in _IS_TRIED_AGAIN
@@ -182,11 +185,11 @@ def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> M
         suppress_recipient=class_ is ReplyClass.HARD_BOUNCE,
         why=f"{why}.",
         wait=_wait(text) if retry else None,
-        is_its_own=found in rules.ITS_OWN,
+        is_its_own=found in findings.ITS_OWN,
     )
 
 
-_ACCEPTED = _meaning(rules.ACCEPTED)
+_ACCEPTED = _meaning(findings.ACCEPTED)
 
 # A reply that was passed on: "host mx.example.com said: 550 5.1.1 …", "Remote Server returned '550 5.1.10 …'".
 _QUOTED_REPLY = re.compile(

@@ -15,7 +15,7 @@ from fairpost.model.transport import Security
 
 CUSTOM = "custom"
 _LIMITS = {each.name for each in LIMITS}
-_ABOUT = {"title", "domains", "mx", "smtp"}
+_ABOUT = {"title", "domains", "mx", "smtp", "choices"}
 _COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # what * matches at the end of a domain, such as de, co.uk or com.br
 
 
@@ -33,6 +33,7 @@ class Preset:
     domains: tuple[str, ...]
     mx: tuple[str, ...]
     smtp: PresetServer | None  # the server that accepts mail from the provider's mailboxes, or None if unknown
+    choices: tuple[str, ...]  # the kinds of account for which the form offers it first
     limits: Limits
 
 
@@ -97,6 +98,7 @@ def _preset(name: str, table: Any, where: str) -> Preset:
             domains=_domains(table.get("domains", [])),
             mx=_names(table.get("mx", [])),
             smtp=_server(table.get("smtp")),
+            choices=_names(table.get("choices", [])),
             limits=limits_of({key: value for key, value in table.items() if key in _LIMITS}),
         )
     except (TypeError, ValueError) as error:
@@ -115,7 +117,7 @@ def _domains(value: Any) -> tuple[str, ...]:
 
 def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise TypeError(f"domains and mx must be lists of names, got {value!r}")
+        raise TypeError(f"domains, mx and choices must be lists of names, got {value!r}")
     return tuple(name.rstrip(".").lower() for name in value)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fairpost.policy.reply_rules import FINDINGS
+from fairpost.policy.reply_findings import FINDINGS
 
 
 class Kind(StrEnum):
@@ -321,7 +321,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "database.lacks_steps": _why(
         "the database lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
     ),
-    "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are also missing"),
+    "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are missing"),
     # ── why there is no forecast ──
     "forecast.too_slow": _no_forecast(
         "The forecast takes too long to compute: {done} of {emails} e-mails were processed in time."
@@ -561,7 +561,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "webhook.unknown": _unknown("There is no webhook {webhook}.", "fairpost webhook list"),
     "webhook.url_invalid": _invalid("url", "{problem}"),
     "webhook.kind_unknown": _invalid("types", "must be event types, got {kind}", "fairpost webhook add --help"),
-    "webhook.too_many": _conflict("There are already {most} webhooks, the maximum.", "fairpost webhook list"),
+    "webhook.too_many": _conflict("The maximum of {most} webhooks has been reached.", "fairpost webhook list"),
     "webhook.events_expired": _invalid("since", "is before the oldest stored event"),
     "webhook.cursor_unknown": _invalid("cursor", "is not an event cursor"),
     "webhook.failing": _state(

@@ -5,12 +5,12 @@ Attachments and images are left in the mailbox.
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import nh3
 
+from fairpost.model.conversation import Answer
 from fairpost.returns.addresses import addresses_in
 from fairpost.returns.mail import Headers, Mail, decoded_words, read_mail, text_of_html
 from fairpost.returns.notices import sender_of
@@ -37,21 +37,6 @@ _QUOTE = re.compile(
     re.IGNORECASE,
 )
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    from_name: str
-    from_address: str
-    to_addresses: tuple[str, ...]
-    subject: str
-    sent_at: datetime | None
-    message_id: str | None
-    in_reply_to: str | None
-    references: tuple[str, ...]
-    text: str
-    html: str | None
-    is_cut: bool  # whether the text was truncated
 
 
 def read_answer(raw: bytes) -> Answer:

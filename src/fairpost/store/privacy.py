@@ -19,6 +19,8 @@ from fairpost.model.retention import Erasure
 from fairpost.system import clock
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fairpost.store.store import Store
 
 EMAILS_AT_ONCE = 200
@@ -104,6 +106,27 @@ async def erase(
         events=0,
         in_hand=(),
     )
+    done = await _erase_waiting(store, done, workspace, address, written, now)
+    async for ids in _finished(store, address, workspace, reach):
+        n = await store.value("SELECT fairpost.erase_emails($1, $2, $3)", ids, address, written)
+        done = replace(done, emails=done.emails + n)
+    after: int | None = 0
+    while after is not None:
+        after = await store.value("SELECT fairpost.erase_replies($1, $2, $3)", workspace, written, after)
+    after = 0
+    while after is not None:
+        batch = await store.row("SELECT * FROM fairpost.erase_events($1, $2, $3)", workspace, written, after)
+        done = replace(done, events=done.events + batch["erased"])
+        after = batch["last"]
+    if entries["is_new"] or _counts(done):
+        sql = "SELECT fairpost.note_erasure($1, $2, $3, $4)"
+        await store.value(sql, workspace, done.address_hash, json.dumps(_counts(done)), now)
+    return done
+
+
+async def _erase_waiting(
+    store: "Store", done: Erasure, workspace: str | None, address: str, written: list[str], now: "datetime | None"
+) -> Erasure:
     after: int | None = 0
     while after is not None:
         sql = "SELECT * FROM fairpost.erase_waiting($1, $2, $3, $4, p_now => $5)"
@@ -115,20 +138,6 @@ async def erase(
             in_hand=(*done.in_hand, *batch["in_hand"]),
         )
         after = batch["last"]
-    async for ids in _finished(store, address, workspace, reach):
-        n = await store.value("SELECT fairpost.erase_emails($1, $2, $3)", ids, address, written)
-        done = replace(done, emails=done.emails + n)
-    after = 0
-    while after is not None:
-        after = await store.value("SELECT fairpost.erase_replies($1, $2, $3)", workspace, written, after)
-    after = 0
-    while after is not None:
-        batch = await store.row("SELECT * FROM fairpost.erase_events($1, $2, $3)", workspace, written, after)
-        done = replace(done, events=done.events + batch["erased"])
-        after = batch["last"]
-    if entries["is_new"] or _counts(done):
-        sql = "SELECT fairpost.note_erasure($1, $2, $3, $4)"
-        await store.value(sql, workspace, done.address_hash, json.dumps(_counts(done)), now)
     return done
 
 

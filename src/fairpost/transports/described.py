@@ -91,13 +91,13 @@ class SignIn:
 class Choice:
     """An option offered when adding an account: a kind of transport at a provider.
 
-    The default preset and sign-in come first.
+    The default sign-in comes first. `preset` is the default; presets that name this option in `choices` follow.
     """
 
     name: str
     title: str
     about: str = ""
-    presets: tuple[str, ...] = ()
+    preset: str | None = None
     sign_ins: tuple[SignIn, ...]
 
 

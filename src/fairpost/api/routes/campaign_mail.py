@@ -32,7 +32,6 @@ from fairpost.api.shapes.campaign_mail import (
     KeptForecastOut,
     PlanningOut,
     ReceiptOut,
-    ReceiptState,
     Retried,
     Retry,
     StepForecast,
@@ -47,6 +46,7 @@ from fairpost.campaigns import forecasting
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Question
 from fairpost.model.errors import NotFound
+from fairpost.model.states import ReceiptState
 from fairpost.policy.forecast import Forecast, KeptForecast, Suggestion, forecast_by, suggestions
 from fairpost.policy.forecast import forecast as compute_forecast
 from fairpost.store import campaigns
@@ -230,7 +230,7 @@ async def list_campaign_recipients(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[ReceiptOut]]:
-    states = [_stored(each) for each in state or ReceiptState]
+    states = [each.stored for each in state or ReceiptState]
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         after = number_at(cursor, caller.ids) or 0
@@ -279,10 +279,6 @@ async def stop_campaign(name: CampaignName, given: StopIn, caller: Sends) -> Ans
     request = actions.StopRecipient(workspace=caller.workspace, name=name, address=given.address, reason=given.reason)
     done = await act(caller, actions.stop, request)
     return Answer(data=Stopped(address=done.prospect.address, cancelled=done.cancelled))
-
-
-def _stored(state: ReceiptState) -> str:
-    return "to follow" if state is ReceiptState.TO_FOLLOW else str(state)
 
 
 def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:

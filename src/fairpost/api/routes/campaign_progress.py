@@ -18,13 +18,12 @@ from fairpost.api.shapes.campaign_progress import (
 )
 from fairpost.api.shapes.campaigns import CampaignName
 from fairpost.model.reason import Reason
+from fairpost.model.states import MISSED
 from fairpost.observe.campaign_progress import ProgressView, view_progress
 from fairpost.policy.forecast import KeptForecast, NoKeptForecast
 from fairpost.reasons.rendering import sentence
 
 router = Router(prefix="/v1/campaigns", tags=["campaigns"])
-
-MISSED = ("failed", "bounced", "suppressed", "cancelled")
 
 
 @router.get(

@@ -1,6 +1,7 @@
 """Campaigns: draft, launch, pause, resume, cancel and read them. Paths about their e-mails are in campaign_mail.py."""
 
 from datetime import datetime
+from typing import Any
 
 from fastapi import Response, status
 
@@ -31,7 +32,7 @@ from fairpost.api.shapes.campaigns import (
 from fairpost.api.shapes.emails import MailboxOut
 from fairpost.campaigns import values
 from fairpost.campaigns.launching import SchedulingResult
-from fairpost.model.campaign import Campaign
+from fairpost.model.campaign import CAMPAIGN_TIMES, Campaign
 from fairpost.observe.campaigns import CampaignView, view_campaign
 from fairpost.reasons.rendering import sentence
 from fairpost.store import campaigns
@@ -196,44 +197,36 @@ def _place(cursor: str | None) -> tuple[datetime, str] | None:
 
 
 def _item(campaign: Campaign, caller: Caller) -> CampaignItem:
+    return CampaignItem(**_facts(campaign, caller), steps=len(campaign.steps))
+
+
+def _facts(campaign: Campaign, caller: Caller) -> dict[str, Any]:
     pool, account = own_route(campaign.route, caller)
-    return CampaignItem(
-        id=campaign.name,
-        state=campaign.state,
+    return {
+        "id": campaign.name,
+        "state": campaign.state,
         **told_reason(campaign.reason, caller),
-        sequence=campaign.sequence,
-        steps=len(campaign.steps),
-        lists=list(campaign.lists),
-        pool=pool,
-        account=account,
-        created_at=campaign.created_at,
-        starts_at=campaign.starts_at,
-        launched_at=campaign.launched_at,
-        planned_at=campaign.planned_at,
-        finished_at=campaign.finished_at,
-    )
+        "sequence": campaign.sequence,
+        "lists": list(campaign.lists),
+        "pool": pool,
+        "account": account,
+        **{name: getattr(campaign, name) for name in CAMPAIGN_TIMES},
+    }
 
 
 async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
     view = await view_campaign(store, campaign, now=await store.now(), called=lambda account: as_known(account, caller))
-    pool, account = own_route(campaign.route, caller)
     reply_to = campaign.header_fields.reply_to
     return CampaignOut(
-        id=campaign.name,
-        state=campaign.state,
-        **told_reason(campaign.reason, caller),
+        **_facts(campaign, caller),
         waits_for=condition(view.waiting, caller, zone=view.timezone).text,
         condition=view.waiting.code,
         waits_until=view.waiting.until,
-        sequence=campaign.sequence,
         steps=_steps(view),
-        lists=list(campaign.lists),
         prospects=view.progress.members,
         scheduled=view.progress.scheduled,
         skipped=view.progress.skipped,
         left_out=view.progress.left_out,
-        pool=pool,
-        account=account,
         gap=GapOut.model_validate(campaign.gap) if campaign.gap else None,
         by_recipients_clock=campaign.by_recipients_clock,
         footer=campaign.has_footer,
@@ -243,11 +236,6 @@ async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
         metadata=campaign.labels.get("metadata", {}),
         reply_to=MailboxOut.model_validate(reply_to) if reply_to else None,
         headers=dict(campaign.header_fields.headers),
-        created_at=campaign.created_at,
-        starts_at=campaign.starts_at,
-        launched_at=campaign.launched_at,
-        planned_at=campaign.planned_at,
-        finished_at=campaign.finished_at,
     )
 
 

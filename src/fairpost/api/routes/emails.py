@@ -44,17 +44,19 @@ from fairpost.api.shapes.emails import (
     EmailOut,
     FoundEmails,
     IdempotencyKey,
+    InStates,
     Known,
     LifeMoment,
     Obstacle,
     Resolution,
+    ToAddress,
 )
 from fairpost.model.email_fields import tags_of
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.outside import campaign_key_outside, is_like_campaigns, key_inside
 from fairpost.model.reason import Reason
-from fairpost.model.states import OUTBOX_WORDS, SequenceWord, State, sequence_word
+from fairpost.model.states import OUTBOX_WORDS, sequence_word
 from fairpost.observe import emails as looking
 from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
@@ -110,14 +112,8 @@ async def hand_in(
 @router.get("", summary="List e-mails, newest first", responses=failures())
 async def list_emails(
     caller: Reads,
-    state: Annotated[
-        list[State | SequenceWord] | None,
-        Query(description="Only e-mails in this state; values of `sequence_status` are also accepted. Repeatable."),
-    ] = None,
-    to: Annotated[
-        Known,
-        Query(description="Only e-mails with this address among their recipients. The match is not case-sensitive."),
-    ] = None,
+    state: InStates = None,
+    to: ToAddress = None,
     key: Annotated[Known, Query(description="Only e-mails with this idempotency key.")] = None,
     campaign: Annotated[Known, Query(description="Only e-mails from the campaign with this name.")] = None,
     user: Known = None,

@@ -18,7 +18,7 @@ from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sea
 from fairpost.api.rendering import Subjects, filled_subjects
 from fairpost.api.routing import Router
 from fairpost.api.service import TheService
-from fairpost.api.shapes.emails import EmailIdPath, Known
+from fairpost.api.shapes.emails import EmailIdPath, InStates, ToAddress
 from fairpost.api.shapes.installation import (
     AnyCampaignItem,
     AnyEmailItem,
@@ -34,7 +34,7 @@ from fairpost.api.shapes.stops import PauseOut
 from fairpost.model.campaign import Campaign
 from fairpost.model.ids import EmailId
 from fairpost.model.public_ids import PublicIds
-from fairpost.model.states import FINAL, OUTBOX_WORDS, SequenceWord, State, sequence_word
+from fairpost.model.states import FINAL, OUTBOX_WORDS, State, sequence_word
 from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.observe import emails as looking
 from fairpost.observe.emails import ListedEmail
@@ -135,14 +135,8 @@ async def list_all_emails(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    state: Annotated[
-        list[State | SequenceWord] | None,
-        Query(description="Only e-mails in this state; values of `sequence_status` are also accepted. Repeatable."),
-    ] = None,
-    to: Annotated[
-        Known,
-        Query(description="Only e-mails with this address among their recipients. The match is not case-sensitive."),
-    ] = None,
+    state: InStates = None,
+    to: ToAddress = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:

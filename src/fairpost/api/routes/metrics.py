@@ -19,6 +19,7 @@ from fairpost.api.shapes.metrics import (
     WaitingOut,
     Waits,
 )
+from fairpost.model.states import WITH_ACCOUNT
 from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
 
@@ -68,8 +69,6 @@ def _counts(classes: Sequence[ClassQueue], now: datetime) -> dict[str, Any]:
         "waiting": waiting,
         "ready": ready,
         "scheduled": max(0, waiting - ready) if is_whole else None,
-        "claimed": sum(each.claimed for each in classes),
-        "sending": sum(each.sending for each in classes),
-        "in_doubt": sum(each.in_doubt for each in classes),
+        **{state: sum(getattr(each, state) for each in classes) for state in WITH_ACCOUNT},
         "oldest_wait_s": max(0.0, (now - oldest).total_seconds()) if oldest is not None else None,
     }

@@ -14,6 +14,7 @@ from typing import Annotated
 from fastapi import Header, Response, status
 
 from fairpost.api.errors import ApiError
+from fairpost.api.model_script import model_script
 from fairpost.api.routing import Router
 from fairpost.charts import stylesheet
 
@@ -70,7 +71,9 @@ def _frames(page: bytes, script: bytes) -> dict[str, File]:
     }
 
 
-FILES = _read(files("fairpost.api") / "static") | {"chart.css": _file(stylesheet().encode(), TYPES["css"])}
+FILES = _read(files("fairpost.api") / "static")
+FILES["chart.css"] = _file(stylesheet().encode(), TYPES["css"])
+FILES["model.js"] = _file(model_script(), TYPES["js"])
 FILES |= _frames(FILES["frame.html"].content, FILES.pop("frame.js").content)
 NoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 Encodings = Annotated[str, Header(alias="Accept-Encoding")]

@@ -5,7 +5,9 @@ from typing import Any
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.routing import Router
+from fairpost.api.service import TheService
 from fairpost.api.shapes.transports import ChoiceOut, EntryOut, SignInOut
+from fairpost.providers.presets import Presets, read_presets
 from fairpost.transports.described import Choice, Entry, Group, Setting, SignIn
 from fairpost.transports.kind import TransportKind
 from fairpost.transports.registry import kinds
@@ -14,18 +16,20 @@ router = Router(prefix="/v1/transports", tags=["accounts"])
 
 
 @router.get("", summary="List the kinds of server that an account can use, and their settings", responses=failures())
-async def list_transports(_: Reads) -> Answer[list[ChoiceOut]]:
+async def list_transports(_: Reads, service: TheService) -> Answer[list[ChoiceOut]]:
     """Generic SMTP is the last item in the list."""
-    return Answer(data=[_choice(kind, each) for kind in reversed(kinds()) for each in kind.choices])
+    presets = read_presets(service.settings.home / "providers.toml")
+    return Answer(data=[_choice(kind, each, presets) for kind in reversed(kinds()) for each in kind.choices])
 
 
-def _choice(kind: TransportKind[Any], choice: Choice) -> ChoiceOut:
+def _choice(kind: TransportKind[Any], choice: Choice, presets: Presets) -> ChoiceOut:
+    fitting = [name for name, each in presets.items() if name == choice.preset or choice.name in each.choices]
     return ChoiceOut(
         name=choice.name,
         title=choice.title,
         about=choice.about,
         kind=kind.name,
-        presets=list(choice.presets),
+        presets=sorted(fitting, key=lambda name: name != choice.preset),
         presets_instead=dict(kind.presets),
         keeps_secret=kind.keeps_secret,
         sign_ins=[_sign_in(kind, each) for each in choice.sign_ins],

@@ -15,8 +15,8 @@ from fairpost.api.service import TheService
 from fairpost.api.shapes.users import Last24Hours, StopOut, ThrottleOut, UserIn, UserItem, UserName, UserOut
 from fairpost.model.errors import NotFound
 from fairpost.model.sender import Priority, Sender, SenderId
-from fairpost.observe.emails import Stop
 from fairpost.observe.senders import ShownSender, show_sender
+from fairpost.policy.facts import Stop
 from fairpost.policy.senders import SenderPolicy
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
 from fairpost.reasons.rendering import brief

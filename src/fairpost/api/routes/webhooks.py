@@ -92,20 +92,17 @@ async def change_webhook(
 
 @router.delete("/{webhook}", summary="Remove a webhook", responses=failures("not_found"))
 async def remove_webhook(webhook: WebhookPath, caller: Manages) -> Answer[WebhookOut]:
-    done = await act(caller, actions.remove, actions.NamedWebhook(id=_number(webhook, caller), called=webhook))
-    return Answer(data=_told(done, caller))
+    return Answer(data=_told(await act(caller, actions.remove, _named(webhook, caller)), caller))
 
 
 @router.post("/{webhook}/pause", summary="Pause a webhook", responses=failures("not_found"))
 async def pause_webhook(webhook: WebhookPath, caller: Manages) -> Answer[WebhookOut]:
-    done = await act(caller, actions.pause, actions.NamedWebhook(id=_number(webhook, caller), called=webhook))
-    return Answer(data=_told(done, caller))
+    return Answer(data=_told(await act(caller, actions.pause, _named(webhook, caller)), caller))
 
 
 @router.post("/{webhook}/resume", summary="Resume a webhook", responses=failures("not_found"))
 async def resume_webhook(webhook: WebhookPath, caller: Manages) -> Answer[WebhookOut]:
-    done = await act(caller, actions.resume, actions.NamedWebhook(id=_number(webhook, caller), called=webhook))
-    return Answer(data=_told(done, caller))
+    return Answer(data=_told(await act(caller, actions.resume, _named(webhook, caller)), caller))
 
 
 @router.post("/{webhook}/rotate", summary="Replace a webhook's secret", responses=failures("not_found"))
@@ -223,6 +220,10 @@ def _told(webhook: Webhook, caller: Caller) -> WebhookOut:
         disabled_at=webhook.disabled_at,
         reason=_why(webhook.why),
     )
+
+
+def _named(webhook: str, caller: Caller) -> actions.NamedWebhook:
+    return actions.NamedWebhook(id=_number(webhook, caller), called=webhook)
 
 
 def _with_secret(done: actions.WebhookWithSecret, caller: Caller) -> WebhookWithSecret:

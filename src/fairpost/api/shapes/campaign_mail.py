@@ -1,7 +1,6 @@
 """Forecast, preview and recipients of a campaign."""
 
 from datetime import date
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
@@ -11,27 +10,8 @@ from fairpost.api.shapes.emails import MailboxOut
 from fairpost.api.shapes.findings import FindingOut
 from fairpost.api.shapes.sequences import STEPS_MAX
 from fairpost.model.campaign import CampaignState
+from fairpost.model.states import ReceiptState
 from fairpost.policy.forecast import Bottleneck
-
-
-class ReceiptState(StrEnum):
-    """The state of a recipient's e-mail.
-
-    `to_follow` means that the e-mail is waiting for the previous step. `parked` means that the prospect is paused.
-    """
-
-    SENT = "sent"
-    FAILED = "failed"
-    BOUNCED = "bounced"
-    SUPPRESSED = "suppressed"
-    CANCELLED = "cancelled"
-    IN_DOUBT = "in_doubt"
-    READY = "ready"
-    SCHEDULED = "scheduled"
-    TO_FOLLOW = "to_follow"
-    PARKED = "parked"
-    CLAIMED = "claimed"
-    SENDING = "sending"
 
 
 class PlanningOut(ResponseModel):

@@ -60,7 +60,16 @@ class AccountProgress(ResponseModel):
     waiting: int
 
 
-class CampaignProgress(ResponseModel):
+class Waiting(ResponseModel):
+    waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
+    condition: Annotated[str, Field(description="The code of `waits_for`: see docs/conditions.md.")]
+    waits_until: Annotated[
+        Moment | None,
+        Field(description="When the wait ends. Null if the campaign is not waiting, or if the time is unknown."),
+    ]
+
+
+class CampaignProgress(Waiting):
     """The progress of a campaign.
 
     `missed` counts e-mails that failed, bounced, or were suppressed or cancelled. `waiting` counts all others,
@@ -69,12 +78,6 @@ class CampaignProgress(ResponseModel):
 
     id: str
     state: CampaignState
-    waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
-    condition: Annotated[str, Field(description="The code of `waits_for`: see docs/conditions.md.")]
-    waits_until: Annotated[
-        Moment | None,
-        Field(description="When the wait ends. Null if the campaign is not waiting, or if the time is unknown."),
-    ]
     counted_at: Annotated[
         Moment | None, Field(description="When the e-mails were counted. Null if they have not been counted yet.")
     ]

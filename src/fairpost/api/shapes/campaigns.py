@@ -14,9 +14,10 @@ from fairpost.api.answers import (
     Text,
     When,
 )
+from fairpost.api.shapes.campaign_progress import Waiting
 from fairpost.api.shapes.emails import Address, EmailType, HeaderName, HeaderValue, MailboxOut, Tags, about
 from fairpost.api.shapes.sequences import STEPS_MAX, Delayed, OwnSubject
-from fairpost.api.shapes.templates import Words
+from fairpost.api.shapes.templates import Subject, Words
 from fairpost.campaigns import values
 from fairpost.campaigns.parsers import GAP_S_MAX
 from fairpost.model.campaign import CampaignState
@@ -29,11 +30,10 @@ class GapOut(ResponseModel):
     max_s: float
 
 
-class CampaignItem(Reasoned):
+class CampaignFacts(Reasoned):
     id: Annotated[str, Field(description="The campaign's name.")]
     state: CampaignState
     sequence: str
-    steps: int
     lists: list[str]
     pool: str | None
     account: str | None
@@ -44,6 +44,10 @@ class CampaignItem(Reasoned):
         Moment | None, Field(description="When all prospects on the campaign's lists had been scheduled.")
     ]
     finished_at: Moment | None
+
+
+class CampaignItem(CampaignFacts):
+    steps: int
 
 
 class StepProgress(ResponseModel):
@@ -53,24 +57,12 @@ class StepProgress(ResponseModel):
     emails: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
 
 
-class CampaignOut(Reasoned):
-    id: Annotated[str, Field(description="The campaign's name.")]
-    state: CampaignState
-    waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
-    condition: Annotated[str, Field(description="The code of `waits_for`: see docs/conditions.md.")]
-    waits_until: Annotated[
-        Moment | None,
-        Field(description="When the wait ends. Null if the campaign is not waiting, or if the time is unknown."),
-    ]
-    sequence: str
+class CampaignOut(CampaignFacts, Waiting):
     steps: list[StepProgress]
-    lists: list[str]
     prospects: Annotated[int, Field(description="Number of prospects currently on the campaign's lists.")]
     scheduled: Annotated[int, Field(description="E-mails.")]
     skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
-    pool: str | None
-    account: str | None
     gap: GapOut | None
     by_recipients_clock: bool
     footer: bool
@@ -80,13 +72,6 @@ class CampaignOut(Reasoned):
     metadata: dict[str, Any]
     reply_to: MailboxOut | None
     headers: dict[str, str]
-    created_at: Moment
-    starts_at: Moment | None
-    launched_at: Moment | None
-    planned_at: Annotated[
-        Moment | None, Field(description="When all prospects on the campaign's lists had been scheduled.")
-    ]
-    finished_at: Moment | None
 
 
 class WarningOut(ResponseModel):
@@ -145,7 +130,7 @@ class CampaignStep(Delayed):
 
     template: Name | None = None
     own_subject: OwnSubject = False
-    subject: Words | None = None
+    subject: Subject | None = None
     text: Words | None = None
     html: Words | None = None
 

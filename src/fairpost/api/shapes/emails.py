@@ -228,6 +228,14 @@ class EmailMoved(ResponseModel):
 
 
 Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
+InStates = Annotated[
+    list[State | SequenceWord] | None,
+    Query(description="Only e-mails in this state; values of `sequence_status` are also accepted. Repeatable."),
+]
+ToAddress = Annotated[
+    Known,
+    Query(description="Only e-mails with this address among their recipients. The match is not case-sensitive."),
+]
 
 
 class FoundEmails(Page[EmailLine]):

@@ -7,7 +7,7 @@ from pydantic import Field
 from fairpost.api.answers import Moment, Reasoned, ReasonsInWords, ResponseModel, StopKind
 from fairpost.api.shapes.campaigns import CampaignItem
 from fairpost.api.shapes.emails import EmailLine
-from fairpost.api.shapes.metrics import Evenness, Waits
+from fairpost.api.shapes.metrics import Evenness, ServedCounts, Waits
 from fairpost.api.shapes.stops import PauseOut
 from fairpost.model.sender import Priority
 from fairpost.policy.conditions import Tone
@@ -123,17 +123,8 @@ class AllWaiting(ResponseModel):
     top_users: list[AnyPortion]
 
 
-class AllServed(ResponseModel):
-    """Number of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
-
-    emails: int
-    sent: int
-    bounced: int
-    rejected: int
-    per_hour: float
-    hours: list[int]
+class AllServed(ServedCounts):
     workspaces: Evenness
-    users: Evenness
 
 
 class ThrottledNow(ResponseModel):

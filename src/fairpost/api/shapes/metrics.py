@@ -87,7 +87,7 @@ class WaitingOut(ResponseModel):
     top_domains: list[Portion]
 
 
-class ServedOut(ResponseModel):
+class ServedCounts(ResponseModel):
     """Number of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
 
     emails: int
@@ -97,6 +97,9 @@ class ServedOut(ResponseModel):
     per_hour: float
     hours: list[int]
     users: Evenness
+
+
+class ServedOut(ServedCounts):
     top_users: list[Portion]
 
 

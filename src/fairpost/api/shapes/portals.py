@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 
 from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
 from fairpost.api.shapes.emails import Address, Addresses, Tags, about
+from fairpost.api.shapes.templates import Subject
 
 PortalPath = Annotated[
     Text,
@@ -38,7 +39,7 @@ class PortalItem(ResponseModel):
 
 
 class WordsIn(RequestModel):
-    subject: Part
+    subject: Subject
     text: Part
     html: Part
     preheader: Part | None = None

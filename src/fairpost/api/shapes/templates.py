@@ -7,16 +7,18 @@ from pydantic import Field, JsonValue
 
 from fairpost.api.answers import Moment, Name, RequestModel, ResponseModel, Text
 from fairpost.api.shapes.emails import Address, HeaderName, HeaderValue, MailboxOut
+from fairpost.model.email_fields import BY_NAME
 from fairpost.templates.reader import TEMPLATE_CHARS_MAX
 
 TemplateName = Annotated[Name, Path(alias="name", description="The template's name.")]
 Words = Annotated[Text, Field(max_length=TEMPLATE_CHARS_MAX)]
+Subject = Annotated[Text, Field(max_length=BY_NAME["subject"].chars_max)]
 
 
 class TemplateIn(RequestModel):
     """The text, the HTML, or both."""
 
-    subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
+    subject: Annotated[Subject, Field(examples=['Hello {{ first_name or "there" }}'])]
     text: Words | None = None
     html: Words | None = None
     reply_to: Annotated[

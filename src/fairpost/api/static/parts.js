@@ -4,6 +4,7 @@ import { h, svg } from "./dom.js";
 import { chosen, query } from "./ask.js";
 import { guarded, isChanged } from "./unsaved.js";
 import { ago, at, duration, number, percent, whole, words } from "./format.js";
+import { UNFINISHED } from "./model.js";
 
 // ── links and headings ──────────────────────────────────────────────────────────────────────────────────
 
@@ -37,9 +38,10 @@ export const badge = (text, tone = "quiet") => h(`span.badge.${tone}`, words(tex
 const TONES = {
   active: "good", sent: "good", completed: "good", running: "good", live: "good",
   failed: "bad", bounced: "bad", in_doubt: "bad", suspended: "bad", auth_failed: "bad", disabled: "bad", revoked: "bad",
-  paused: "wait", scheduled: "wait", claimed: "wait", sending: "wait", ready: "wait", cooling: "wait", throttled: "wait", held: "wait",
+  paused: "wait", cooling: "wait", throttled: "wait", held: "wait", retry: "wait", cut: "wait",
 };
-export const state = (name) => badge(name, TONES[name] || "quiet");
+export const toneOf = (name) => TONES[name] ?? (UNFINISHED.includes(name) ? "wait" : null);
+export const state = (name) => badge(name, toneOf(name) ?? "quiet");
 
 export const figure = (name, value, note, tone = null) => h("div.figure", { class: tone, "data-key": `figure ${name}` }, h("dt", name), h("dd", value, note && h("small", note)));
 export const figures = (...all) => h("dl.figures", all);

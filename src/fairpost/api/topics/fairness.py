@@ -6,13 +6,15 @@ from datetime import datetime, timedelta
 
 from fairpost.api.live import Look, Screen
 from fairpost.api.topics.drawings import evenness_chart
-from fairpost.api.topics.watching import Watcher, drawn
+from fairpost.api.topics.watching import Watcher, drawn, shared
 from fairpost.observe.fairness import (
     EvenHour,
     Mode,
     Portion,
     Queue,
     Served,
+    Throttle,
+    ThrottleCounts,
     ThrottledSender,
     Throttling,
     Took,
@@ -41,25 +43,12 @@ class HoldShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottledShown:
-    workspace: str
-    level: str
-    name: str
-    since: datetime
-    until: datetime
-    is_enforced: bool
-    is_by_hand: bool
-    score: int
+class ThrottledShown(Throttle):
     reasons: Sequence[str]
-    found_after_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottlingShown:
-    throttled: int
-    stopped: int
-    observed: int
-    held: int
+class ThrottlingShown(ThrottleCounts):
     latest: Sequence[ThrottledShown]
 
 
@@ -154,25 +143,8 @@ def _hold(hold: Hold) -> HoldShown:
 
 
 def _throttling(found: Throttling) -> ThrottlingShown:
-    return ThrottlingShown(
-        throttled=found.throttled,
-        stopped=found.stopped,
-        observed=found.observed,
-        held=found.held,
-        latest=[_throttled(each) for each in found.latest],
-    )
+    return ThrottlingShown(**shared(found, ThrottleCounts), latest=[_throttled(each) for each in found.latest])
 
 
 def _throttled(sender: ThrottledSender) -> ThrottledShown:
-    return ThrottledShown(
-        workspace=sender.workspace,
-        level=sender.level,
-        name=sender.name,
-        since=sender.since,
-        until=sender.until,
-        is_enforced=sender.is_enforced,
-        is_by_hand=sender.is_by_hand,
-        score=sender.score,
-        reasons=[brief(reason) for reason in sender.reasons],
-        found_after_s=sender.found_after_s,
-    )
+    return ThrottledShown(**shared(sender, Throttle), reasons=[brief(reason) for reason in sender.reasons])

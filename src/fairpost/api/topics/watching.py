@@ -1,7 +1,7 @@
 """The parts of a topic: its watcher, its parameters, and its look rendered as JSON."""
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any
 
@@ -96,6 +96,11 @@ def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
         return lambda screen: told
 
     return seen
+
+
+def shared(value: Any, base: Any) -> dict[str, Any]:
+    """Returns the fields that a value has in common with its base class."""
+    return {field.name: getattr(value, field.name) for field in fields(base)}
 
 
 def drawn(kind: Any, look: Callable[[], Awaitable[Callable[[Screen], Any]]]) -> Look:

@@ -7,13 +7,13 @@ import asyncio
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from statistics import median
 from typing import Any
 
+from fairpost.dev.bench.beside import beside, ending
 from fairpost.dev.bench.enqueue import rate
 from fairpost.dev.bench.requests import SENDER_DOMAIN, Answers, email, one_email
 from fairpost.dev.bench.workload import Progress, bench_database, p99, stage_all
@@ -38,7 +38,6 @@ LIMITS = {
 WARM_S = 1.0  # time for processes to start and connect, and for statements to be planned
 STAGE_EVERY_S = 0.25
 START_S_MAX = 60.0
-END_S_MAX = 40.0
 
 
 async def bench_api(
@@ -163,13 +162,8 @@ async def _staging(store: Store) -> AsyncIterator[None]:
 
     await store.add_account("bench", address="bench@post.test", limits=Limits())
     await stage_all(store)
-    task = asyncio.create_task(work())
-    try:
+    async with beside(work()):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def _an_id(port: int, key: str) -> str:
@@ -223,7 +217,7 @@ async def running_server(*command: str, url: str | None = None) -> AsyncIterator
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
-    try:
+    async with ending(process):
         async with asyncio.timeout(START_S_MAX):
             said = await process.stderr.readline()
         port = re.search(rb"http://127\.0\.0\.1:([0-9]+)", said)
@@ -231,11 +225,4 @@ async def running_server(*command: str, url: str | None = None) -> AsyncIterator
             raise FairpostError(f"the service did not start: {said.decode().strip()}")
         drain = asyncio.create_task(process.stderr.read())
         yield int(port[1])
-    finally:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), END_S_MAX)
-        except TimeoutError:
-            process.kill()
     await drain

@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from fairpost.dev.bench.beside import ending
 from fairpost.model.account import Limits
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import AccountId
@@ -15,7 +15,6 @@ from fairpost.model.transport import Security
 from fairpost.store.store import Store
 from fairpost.transports.smtp.settings import SmtpSettings
 
-END_S_MAX = 30.0
 DOMAIN = "example.com"  # the accounts' sender domain
 
 
@@ -30,7 +29,7 @@ async def running_engine(url: str, *options: str, environment: Mapping[str, str]
         start_new_session=True,
     )
     assert process.stderr is not None
-    try:
+    async with ending(process):
         said = b""
         while b"engine.started" not in said:
             said = await process.stderr.readline()
@@ -38,14 +37,7 @@ async def running_engine(url: str, *options: str, environment: Mapping[str, str]
                 raise FairpostError("the engine did not start")
         drain = asyncio.create_task(process.stderr.read())
         yield process.pid
-    finally:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), END_S_MAX)
-        except TimeoutError:
-            process.kill()
-        await drain
+    await drain
 
 
 async def add_accounts(store: Store, n: int, *, host: str, port: int, first: int = 0) -> list[AccountId]:

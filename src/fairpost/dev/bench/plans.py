@@ -6,12 +6,13 @@ them. The final case holds a transaction open while autovacuum is on and mail ar
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from statistics import median
 
 import asyncpg
 
+from fairpost.dev.bench.beside import beside
 from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
 from fairpost.dev.bench.cpu import since, spent_by_database
 from fairpost.dev.bench.engine import add_accounts, running_engine
@@ -149,13 +150,8 @@ async def _mail_arriving(store: Store) -> AsyncIterator[None]:
             await store.enqueue_many([_email(n)])
             await asyncio.sleep(ARRIVES_EVERY_S)
 
-    task = asyncio.create_task(arrive())
-    try:
+    async with beside(arrive()):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def _measure_often(case: Case, seconds: float, rounds: int) -> None:

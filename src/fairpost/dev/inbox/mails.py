@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NewType
 
+from fairpost.model.email import AttachedFile
 from fairpost.model.errors import NotFound
 from fairpost.quality.reading import Reading, fold, read, search_text
 from fairpost.store.store import Store
@@ -33,14 +34,6 @@ class Arrived:
     tls: str | None
     auth_user: str | None
     raw: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachedFile:
-    filename: str
-    content_type: str
-    inline_id: str | None
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ Closed = tuple[datetime, Bottleneck]  # until when nothing may be started, and w
 class Opening:
     start: datetime
     end: datetime
-    left: int  # how many e-mails may be started in this span
+    left: int  # how many sends may start in this period
     closed: tuple[Closed, ...]  # what prevented sending before the opening, in order
 
 

@@ -30,7 +30,7 @@ CHOICES = (
         name="gmail-api",
         title="Gmail API",
         about="For Google mailboxes. If a connection is lost, Fairpost can ask Google whether an e-mail was sent, so no e-mail is sent twice.",
-        presets=("workspace", "gmail-api"),
+        preset="workspace",
         sign_ins=(
             SignIn(
                 name=_SERVICE.name,

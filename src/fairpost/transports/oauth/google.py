@@ -144,7 +144,7 @@ class GoogleServiceAccount(KeptTokens):
 
 
 class GoogleRefreshToken(KeptTokens):
-    """Tokens of a person who gave consent. `secret` is in the format of write_refresh_secret."""
+    """Tokens for a user who has given consent. `secret` is in the format of write_refresh_secret."""
 
     def __init__(
         self, secret: str, *, client_id: str, token_uri: str | None = None, now: Callable[[], datetime] = clock.now

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from fairpost.system import clock
@@ -68,14 +68,20 @@ _TRIPPED = (ValueError, LookupError, TypeError, AttributeError)  # raised by msa
 _CODE = re.compile(r"AADSTS(\d+)")
 
 
+class Application(TypedDict):
+    client_id: str
+    tenant: str
+    authority: NotRequired[str | None]
+    now: NotRequired[Callable[[], datetime]]
+
+
 class _Microsoft(KeptTokens):
-    def __init__(
-        self, *, client_id: str, tenant: str, authority: str | None = None, now: Callable[[], datetime] = clock.now
-    ) -> None:
-        super().__init__(now=now)
-        self._client_id = client_id
-        self._tenant = tenant
-        self._authority = f"{(authority or MICROSOFT).rstrip('/')}/{tenant}"
+    def __init__(self, secret: str, **application: Unpack[Application]) -> None:
+        super().__init__(now=application.get("now", clock.now))
+        self._secret = secret
+        self._client_id = application["client_id"]
+        self._tenant = application["tenant"]
+        self._authority = f"{(application.get('authority') or MICROSOFT).rstrip('/')}/{self._tenant}"
 
     def _ask(self, question: Callable[[Any], Mapping[str, Any]], secret: RefreshSecret) -> Mapping[str, Any]:
         """Calls `question` with msal's application. Raises Refused or Unreachable."""
@@ -125,18 +131,6 @@ class MicrosoftClient(_Microsoft):
     mailboxes.
     """
 
-    def __init__(
-        self,
-        secret: str,
-        *,
-        client_id: str,
-        tenant: str,
-        authority: str | None = None,
-        now: Callable[[], datetime] = clock.now,
-    ) -> None:
-        super().__init__(client_id=client_id, tenant=tenant, authority=authority, now=now)
-        self._secret = secret
-
     def fetch(self) -> AccessToken:
         since = self._now()
         known = RefreshSecret(refresh_token="", client_secret=self._secret)
@@ -145,7 +139,7 @@ class MicrosoftClient(_Microsoft):
 
 
 class MicrosoftRefreshToken(_Microsoft):
-    """Tokens of a person who gave consent. `secret` is in the format of write_refresh_secret.
+    """Tokens for a user who has given consent. `secret` is in the format of write_refresh_secret.
 
     Microsoft may return a new refresh token each time. The new token is used from then on and passed to `on_rotated` in
     a thread.
@@ -155,29 +149,25 @@ class MicrosoftRefreshToken(_Microsoft):
         self,
         secret: str,
         *,
-        client_id: str,
-        tenant: str,
-        authority: str | None = None,
         scopes: tuple[str, ...] = PERSON_SCOPES,
         # By default, the new token is ignored. The previous one remains valid until it expires, 90 days after it was
         # issued.
         on_rotated: Callable[[str], None] = lambda _: None,
-        now: Callable[[], datetime] = clock.now,
+        **application: Unpack[Application],
     ) -> None:
-        super().__init__(client_id=client_id, tenant=tenant, authority=authority, now=now)
-        self._text = secret
-        self._secret: RefreshSecret | None = None
+        super().__init__(secret, **application)
+        self._known: RefreshSecret | None = None
         self._scopes = scopes
         self._on_rotated = on_rotated
 
     def fetch(self) -> AccessToken:
-        self._secret = known = self._secret or read_refresh_secret(self._text)
+        self._known = known = self._known or read_refresh_secret(self._secret)
         since = self._now()
         said = self._ask(lambda app: app.acquire_token_by_refresh_token(known.refresh_token, list(self._scopes)), known)
         granted = self._granted(said, since)
         new = said.get("refresh_token")
         if isinstance(new, str) and new and new != known.refresh_token:
-            self._secret = replace(known, refresh_token=new)
+            self._known = replace(known, refresh_token=new)
             self._on_rotated(new)
         return granted
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from fairpost.model.transport import Security
+from fairpost.providers.presets import CUSTOM
 from fairpost.transports.described import HAS_SECRET, READ, READ_ENTRY, SECRET_BYTES_MAX, Choice, Entry, Setting, SignIn
 from fairpost.transports.oauth.described import OAUTH, sign_in
 from fairpost.transports.oauth.settings import OauthKind
@@ -90,7 +91,7 @@ CHOICES = (
         name="google",
         title="Google by SMTP",
         about="Signs in with an app password (the quickest way for a single mailbox) or with tokens.",
-        presets=("gmail", "workspace"),
+        preset="gmail",
         sign_ins=(
             _password(
                 "An app password: turn on two-step verification, then create one at myaccount.google.com/apppasswords. Google accepts no other password.",
@@ -104,14 +105,14 @@ CHOICES = (
         name="microsoft",
         title="Microsoft",
         about="Microsoft 365 and Outlook.com, by SMTP with tokens: Microsoft no longer accepts passwords.",
-        presets=("microsoft365", "outlook", "hotmail"),
+        preset="microsoft365",
         sign_ins=(_tokens(OauthKind.MICROSOFT_CLIENT), _tokens(OauthKind.MICROSOFT_PERSON)),
     ),
     Choice(
         name="smtp",
         title="Another SMTP server",
         about="Any other provider, or your own relay.",
-        presets=("custom", "relay", "yahoo"),
+        preset=CUSTOM,
         sign_ins=(
             _password("The mailbox's password, or an app password from the provider."),
             SignIn(name="none", title="none: no login is required", entries=_SERVER, fixed={"user": None}),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fairpost.model.transport import Security
 from fairpost.providers.imap_hosts import imap_host_of
 from fairpost.transports.smtp.settings import SmtpSettings
-from fairpost.transports.smtp.urls import URL_CHARS_MAX, WrongUrl, url_address, url_decoded, url_login, url_split
+from fairpost.transports.smtp.urls import WrongUrl, url_address, url_decoded, url_parts
 
 SCHEMES = {"imaps": Security.IMPLICIT, "imap+starttls": Security.STARTTLS, "imap": Security.NONE}
 PORTS = {Security.IMPLICIT: 993, Security.STARTTLS: 143, Security.NONE: 143}
@@ -44,17 +44,10 @@ def parse_imap_url(url: str) -> Mailbox:
 
 
 def _parsed(url: str) -> Mailbox:
-    if len(url) > URL_CHARS_MAX or not url.isprintable():
-        raise WrongUrl("it", f"must be a single line of at most {URL_CHARS_MAX} printable characters")
-    scheme, colon, rest = url.partition("://")
-    if not colon or scheme.lower() not in SCHEMES:
-        raise WrongUrl("its scheme", "must be imaps:// or imap+starttls://")
-    authority, tail = url_split(rest)
-    login, _, address = authority.rpartition("@")
-    user, password = url_login(login)
+    scheme, user, password, address, tail = url_parts(url, SCHEMES, "imaps:// or imap+starttls://")
     if password is not None:
         raise WrongUrl("it", "must not contain a password: the mailbox is read with the account's own password")
-    security = SCHEMES[scheme.lower()]
+    security = SCHEMES[scheme]
     host, port = url_address(address)
     return Mailbox(host=host, port=port or PORTS[security], security=security, user=user, folder=_folder(tail))
 

@@ -3,8 +3,10 @@ URLs. It does no I/O. Errors never repeat any part of the URL, because any part 
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
+from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 from fairpost.compose.domains import ascii_domain
@@ -38,16 +40,9 @@ class SmtpUrl:
 
 def parse_smtp_url(url: str) -> SmtpUrl:
     """Parses a server's URL. Raises WrongUrl."""
-    if len(url) > URL_CHARS_MAX or not url.isprintable():
-        raise WrongUrl("it", f"must be a single line of at most {URL_CHARS_MAX} printable characters")
-    scheme, colon, rest = url.partition("://")
-    if not colon or scheme.lower() not in SCHEMES:
-        raise WrongUrl("its scheme", "must be smtp://, smtp+starttls:// or smtps://")
-    authority, tail = url_split(rest)
-    login, _, address = authority.rpartition("@")
-    user, password = url_login(login)
+    scheme, user, password, address, tail = url_parts(url, SCHEMES, "smtp://, smtp+starttls:// or smtps://")
     options = _options(tail)
-    security = _security(SCHEMES[scheme.lower()], options)
+    security = _security(SCHEMES[scheme], options)
     host, port = url_address(address)
     return SmtpUrl(
         settings=SmtpSettings(
@@ -78,7 +73,27 @@ def url_of(settings: SmtpSettings) -> str:
     return f"{scheme}://{user}{host}:{settings.port}{'?' if query else ''}{query}"
 
 
-def url_split(rest: str) -> tuple[str, str]:
+class UrlParts(NamedTuple):
+    scheme: str
+    user: str | None
+    password: str | None
+    address: str
+    tail: str  # after the question mark
+
+
+def url_parts(url: str, schemes: Collection[str], allowed: str) -> UrlParts:
+    """Takes a server's URL apart. `allowed` names the schemes in the error."""
+    if len(url) > URL_CHARS_MAX or not url.isprintable():
+        raise WrongUrl("it", f"must be a single line of at most {URL_CHARS_MAX} printable characters")
+    scheme, colon, rest = url.partition("://")
+    if not colon or scheme.lower() not in schemes:
+        raise WrongUrl("its scheme", f"must be {allowed}")
+    authority, tail = _split(rest)
+    login, _, address = authority.rpartition("@")
+    return UrlParts(scheme.lower(), *_login(login), address, tail)
+
+
+def _split(rest: str) -> tuple[str, str]:
     """Splits the URL into the part up to the host and port and the query after the question mark."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     tail = rest[len(authority) :].removeprefix("/")
@@ -89,7 +104,7 @@ def url_split(rest: str) -> tuple[str, str]:
     return authority, tail.removeprefix("?")
 
 
-def url_login(login: str) -> tuple[str | None, str | None]:
+def _login(login: str) -> tuple[str | None, str | None]:
     name, colon, secret = login.partition(":")
     user = url_decoded(name, "its user")
     if not user and secret:

@@ -4,19 +4,19 @@ import { get, post, put, remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { badge, button, chart, columns, confirmed, dialog, empty, facts, field, figure, figures, heading, headline, link, mailFrame, moment, pager, panel, progress, state, table, tabs, tell } from "../parts.js";
 import { counted, duration, emails, number, words } from "../format.js";
+import { NEVER_SENT, QUEUED } from "../model.js";
 import { draftDialog } from "./draft.js";
 import { findings } from "./findings.js";
 
-const WAITING = ["ready", "scheduled", "to_follow", "parked", "claimed", "sending"];
 // Filters for the recipients, with the states that each filter includes.
 const SHOWN = {
   "": ["All", null],
   failed: ["Failed", ["failed"]],
   bounced: ["Bounced", ["bounced"]],
-  waiting: ["Queued", WAITING],
+  waiting: ["Queued", QUEUED],
   sent: ["Sent", ["sent"]],
   in_doubt: ["In doubt", ["in_doubt"]],
-  left_out: ["Suppressed or cancelled", ["suppressed", "cancelled"]],
+  left_out: ["Suppressed or cancelled", NEVER_SENT],
 };
 const PAGE = 50;
 
@@ -135,7 +135,7 @@ function progressPart(ctx, campaign) {
       figure("Sent", number(campaign.sent), campaign.expected === null || campaign.finished_at ? null : `forecast: ${number(campaign.expected)}`),
       figure("Failed", to_("failed", sum(states, ["failed"]))),
       figure("Bounced", to_("bounced", sum(states, ["bounced"]))),
-      figure("Queued", to_("waiting", sum(states, WAITING)), states.to_follow ? `${number(states.to_follow)} waiting for the previous step` : null),
+      figure("Queued", to_("waiting", sum(states, QUEUED)), states.to_follow ? `${number(states.to_follow)} waiting for the previous step` : null),
       figure("In doubt", to_("in_doubt", sum(states, ["in_doubt"]))),
       figure("Held", number(sum(states, ["parked"])), "paused prospects"),
     ),
@@ -233,7 +233,7 @@ function changed(ctx, campaign) {
 function receipts(ctx, campaign) {
   const { address } = ctx.values;
   const may = ctx.is("admin", "manager", "sender");
-  const stop = (each) => (may && WAITING.includes(each.state) ? button("Stop", () => stopped(ctx, campaign, each), { label: `Stop for ${each.address}` }) : "");
+  const stop = (each) => (may && QUEUED.includes(each.state) ? button("Stop", () => stopped(ctx, campaign, each), { label: `Stop for ${each.address}` }) : "");
   const rows = ctx.data.items.map((each) => ({
     key: each.email_id,
     cells: [link(`/emails/${each.email_id}`, each.address), each.step, state(each.state), each.reason, each.account, moment(each.at), each.attempts, ...(may ? [stop(each)] : [])],
@@ -281,7 +281,7 @@ function preview(ctx, campaign) {
   return h("section.panel", { "aria-label": "Preview" },
     h("form.filters", { onsubmit: show },
       field({ name: "step", label: "Step", options: campaign.steps.map((each) => [String(each.step), `${each.step}: ${each.template}`]), value: step }),
-      field({ name: "to", label: "Recipient", type: "email", value: to, placeholder: "First on the lists" }),
+      field({ name: "to", label: "Recipient", type: "email", value: to, placeholder: "First recipient on the lists" }),
       h("button", { type: "submit" }, "Show")),
     shownMail(ctx, campaign));
 }

@@ -2,11 +2,10 @@
 
 import { get, post, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
-import { button, columns, confirmed, countdown, facts, heading, link, mailFrame, moment, panel, state, table, tell, to } from "../parts.js";
+import { button, columns, confirmed, countdown, facts, heading, link, mailFrame, moment, panel, state, table, tell, to, toneOf } from "../parts.js";
 import { bytes, told, words } from "../format.js";
+import { FINAL, RETRYABLE, WAITING } from "../model.js";
 
-const FINAL = ["sent", "failed", "bounced", "suppressed", "cancelled"];
-const TONES = { sent: "good", retry: "wait", cut: "wait", scheduled: "wait", ready: "wait", claimed: "wait", sending: "wait", failed: "bad", bounced: "bad", in_doubt: "bad" };
 const REMOTE = /(src|background)\s*=\s*["']?https?:|url\(\s*["']?https?:/i;
 
 export default {
@@ -61,8 +60,8 @@ function subject({ subject: written, filled }) {
 const path = (email, verb) => `/v1/emails/${email.id}/${verb}`;
 
 function actions(ctx, email) {
-  if (["scheduled", "ready"].includes(email.state)) return button("Cancel", () => cancel(ctx, email), { tone: "danger" });
-  if (["failed", "bounced"].includes(email.state)) return button("Retry", () => retry(ctx, email));
+  if (WAITING.includes(email.state)) return button("Cancel", () => cancel(ctx, email), { tone: "danger" });
+  if (RETRYABLE.includes(email.state)) return button("Retry", () => retry(ctx, email));
   return null;
 }
 
@@ -125,7 +124,7 @@ function timeline(moments) {
   const one = (each, n) => {
     const { kind, at, words: text, account, outcome } = each;
     const isAhead = at && new Date(at) > Date.now();
-    return h("li", { class: TONES[outcome ?? kind] ?? null, "data-key": `${n} ${kind}` },
+    return h("li", { class: toneOf(outcome ?? kind), "data-key": `${n} ${kind}` },
       h("p", sentence(text), account && kind !== "ended" && [" (", account, ")"]),
       h("p.quiet", at === null ? "time unknown" : [moment(at), isAhead && [", ", countdown(at)]]),
       reply(each),

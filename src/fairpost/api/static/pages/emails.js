@@ -4,8 +4,8 @@ import { get, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
 import { button, empty, field, heading, link, moment, pager, state, table, to } from "../parts.js";
 import { counted } from "../format.js";
+import { STATES } from "../model.js";
 
-const STATES = ["scheduled", "ready", "claimed", "sending", "in_doubt", "sent", "failed", "bounced", "suppressed", "cancelled"];
 const NAMES = ["campaign", "user", "account", "type", "tag"];
 const TIMES = ["since", "until"];
 const LOOKS_MAX = 5; // a page can be empty although pages with older e-mails follow

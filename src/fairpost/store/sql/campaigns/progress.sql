@@ -40,7 +40,7 @@ BEGIN
         SELECT x.step, x.state::text, CASE x.state WHEN 'sent' THEN 'sent' ELSE 'missed' END AS kind, x.account_id, x.n FROM (
             SELECT e.step, e.state, e.account_id, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = p_campaign GROUP BY 1, 2, 3) x
         UNION ALL
-        SELECT x.step, x.state, 'waiting', CASE WHEN x.state IN ('claimed', 'sending', 'in_doubt') THEN x.account_id ELSE a.id END, x.n FROM (
+        SELECT x.step, x.state, 'waiting', coalesce(x.account_id, a.id), x.n FROM (
             SELECT q.step, q.route, CASE WHEN q.waiting THEN NULL ELSE q.account_id END AS account_id,
                    CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
                         WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > p_at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n

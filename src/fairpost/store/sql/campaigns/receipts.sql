@@ -9,7 +9,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog,
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    missed CONSTANT fairpost.email_state[] := ARRAY(SELECT s FROM unnest(p_states) s WHERE s IN ('failed', 'bounced', 'suppressed', 'cancelled'));
+    missed CONSTANT fairpost.email_state[] := ARRAY(SELECT s FROM unnest(p_states) s WHERE s <> 'sent' AND s = ANY (enum_range(NULL::fairpost.email_state)::text[]));
 BEGIN
     PERFORM fairpost.require_own_campaign(p_campaign);
     RETURN QUERY

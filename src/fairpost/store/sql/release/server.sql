@@ -3,7 +3,7 @@
 -- After a failover to a lagging standby, or on a restored server, commits that were acknowledged to engines may be missing. E-mails would then be sent
 -- twice. Each durable begin and settle increases the step of the account's lease, and engines record the last step that was acknowledged
 -- (engine/steps.py). A server is identified by its start time. Until the engines have confirmed this start time, no lease is stamped with it, and
--- claim and begin_send refuse to work. This also works behind a pooler, where the server can change without a lost connection. The first engine that
+-- claim and begin_send refuse to work. This also works behind a pooler, where the server can change without the connection being lost. The first engine that
 -- detects the change asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares the steps
 -- that it has recorded with those in the database. When all have answered, the server is confirmed.
 

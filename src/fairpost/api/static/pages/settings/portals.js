@@ -38,7 +38,7 @@ function opened(ctx) {
   const path = pathOf(portal, type);
   const mayChange = ctx.is("manager", "admin");
   const fields = [
-    { name: "subject", label: "Subject", value: words.subject },
+    { name: "subject", label: "Subject", value: words.subject, maxlength: 998 },
     { name: "preheader", label: "Preheader", value: words.preheader ?? "", hint: "Shown after the subject in inboxes. Leave empty for the default." },
     { name: "text", label: "Text", type: "textarea", rows: 10, value: words.text },
     { name: "html", label: "HTML", type: "textarea", rows: 12, value: words.html, hint: `Available fields: ${item.fields.join(", ") || "none"}.` },

@@ -48,7 +48,7 @@ function opened(ctx) {
   const path = `${PATH}/${segment(data.name)}`;
   const mayChange = ctx.is("manager", "admin");
   const fields = [
-    { name: "subject", label: "Subject", value: data.subject, maxlength: 1000 },
+    { name: "subject", label: "Subject", value: data.subject, maxlength: 998 },
     { name: "text", label: "Text", type: "textarea", rows: 12, value: data.text ?? "", hint: HINT },
     { name: "html", label: "HTML", type: "textarea", rows: 14, value: data.html ?? "", hint: "Enter text, HTML, or both." },
     ...headerInputs(data),

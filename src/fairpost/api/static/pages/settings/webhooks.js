@@ -5,21 +5,17 @@ import { h } from "../../dom.js";
 import { form } from "../../form.js";
 import { badge, button, confirmed, dialog, empty, facts, moment, pager, panel, since, table, tell } from "../../parts.js";
 import { number } from "../../format.js";
+import { EVENTS } from "../../model.js";
 import { actions, copied } from "./lists.js";
 
 const PATH = "/v1/webhooks";
-const TYPES = [
-  "email.queued", "email.sent", "email.delivery_delayed", "email.bounced", "email.complained", "email.failed", "email.suppressed", "email.cancelled", "email.in_doubt",
-  "email.replied", "email.auto_replied", "email.unsubscribed", "account.paused", "account.resumed", "account.suspended", "campaign.started", "campaign.paused",
-  "campaign.completed", "campaign.failed", "suppression.created", "sender.throttled", "domain.verified",
-];
 const TONES = { active: "good", failing: "bad", disabled: "bad", paused: "wait" };
 
 const fields = ({ url = "", description = "", types = [], tags = {} } = {}) => [
   { name: "url", label: "URL", type: "url", required: true, maxlength: 2000, value: url, placeholder: "https://example.com/fairpost", autocomplete: "off" },
   { name: "description", label: "Description", maxlength: 500, value: description },
   { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Deliver only events for e-mails that have all of these tags. Leave empty to include all e-mails." },
-  { name: "types", label: "Event types", type: "choices", options: TYPES.map((type) => [type, type]), value: types, hint: "If you choose none, all types are delivered." },
+  { name: "types", label: "Event types", type: "choices", options: EVENTS.map((type) => [type, type]), value: types, hint: "If you choose none, all types are delivered." },
 ];
 const given = ({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(tags.split(",").filter((tag) => tag.trim()).map((tag) => split(tag.trim()))) });
 
