@@ -126,7 +126,7 @@ async def test_the_keyboard_reads_searches_marks_and_deletes(api: Api, page: Pag
     await expect(page.locator(".letters li")).to_have_count(9)
     assert await api.store.value("SELECT count(*) FROM fairpost.inbox WHERE id = $1", ids[15]) == 0
 
-    await page.get_by_role("button", name="Mark all read").click()
+    await page.get_by_role("button", name="Mark all as read").click()
     await page.goto("/inbox")
     await expect(page.locator(".letters li")).to_have_count(50)
     await expect(unread).to_have_count(0)  # the browser remembers it

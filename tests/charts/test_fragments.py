@@ -180,7 +180,7 @@ def test_an_invalid_number_is_refused(draw: Callable[[float], Fragment], bad: fl
         (lambda: sparkline([(1, 1)], label="", tint=9), "tint must be 1..8"),  # type: ignore[arg-type]
         (
             lambda: line_chart([Series("", [(0, 0)])], x_axis=Axis(log=True), y_axis=NUMBERS, label=""),
-            "numbers above 0",
+            "values above 0",
         ),
         (
             lambda: line_chart([Series("", [(1e12, 0)])], x_axis=Axis(unit=Unit.MOMENT), y_axis=NUMBERS, label=""),

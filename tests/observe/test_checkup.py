@@ -135,7 +135,7 @@ OLD = replace(AGED, age_s=8_000)
         ),
         (machine(redirect_all="team@x.test"), "redirect", Grade.NOTE, "team@x.test"),
         (server(major=13, version="13.9"), "version", Grade.PROBLEM, "13.9"),
-        (server(settings={"fsync": "off"}), "durability", Grade.PROBLEM, "fsync off"),
+        (server(settings={"fsync": "off"}), "durability", Grade.PROBLEM, "turned off: fsync"),
         (server(settings={"synchronous_commit": "off"}), "durability", Grade.PROBLEM, "synchronous_commit"),
         (server(settings={"full_page_writes": "off"}), "durability", Grade.PROBLEM, "full_page_writes"),
         (

@@ -295,7 +295,7 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
         if scope not in caller.scopes:
             raise ApiError(
                 "forbidden",
-                f"This requires the {scope} scope. {caller.who} has only {', '.join(sorted(caller.scopes))}.",
+                f"This requires the {scope} scope, but {caller.who} has only {', '.join(sorted(caller.scopes))}.",
             )
         return caller
 

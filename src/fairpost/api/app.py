@@ -245,7 +245,7 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(
                 ApiError(
                     "invalid",
-                    "A value cannot be stored.",
+                    "One of the values cannot be stored.",
                     details=[{"field": "", "message": str(error)[:300]}],
                 )
             )

@@ -141,7 +141,7 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             raise ApiError(
-                "too_slow", "The body of the request did not arrive in time.", headers={"Connection": "close"}
+                "too_slow", "The request body did not arrive in time.", headers={"Connection": "close"}
             ) from None
         if message["type"] == "http.request":
             self._bytes += len(message.get("body", b""))

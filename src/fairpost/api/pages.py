@@ -69,5 +69,5 @@ def name_at(cursor: str | None) -> str | None:
 def bad_cursor() -> ApiError:
     return ApiError(
         "bad_request",
-        "Invalid cursor. Use the previous page's `next`, or omit it for the first page.",
+        "Invalid cursor. Use the previous page's `next`, or omit the cursor for the first page.",
     )

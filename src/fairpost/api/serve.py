@@ -91,7 +91,7 @@ def run_processes(
     running = Multiprocess(config, sockets=[listener])
     running.run()
     if any(process.exitcode == STARTUP_FAILURE for process in running.processes):
-        raise FairpostError("A process of the service could not start. For details, run: fairpost doctor")
+        raise FairpostError("A service process could not start. For details, run: fairpost doctor")
 
 
 def _trust(limits: ClientLimits) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def gap(text: str) -> Gap | None:
         return None
     found = _GAP.fullmatch(tidy)
     if not found:
-        raise ValueError(f'must be seconds such as 30-90, or "none", got {shown(text)}')
+        raise ValueError(f'must be a range of seconds such as 30-90, or "none", got {shown(text)}')
     least, most = float(found[1]), float(found[2] or found[1])
     if least > most:
         raise ValueError(f"must have the smaller number first, got {shown(text)}")

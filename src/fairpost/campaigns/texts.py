@@ -50,10 +50,10 @@ def _require_file(path: Path) -> None:
 def _decoded(data: bytes) -> str:
     """Decodes text, converting all line endings to line feeds."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data:
-        raise ValueError("is not a UTF-8 text file (perhaps UTF-16): save it as UTF-8")
+        raise ValueError("is not a UTF-8 text file (it may be UTF-16): save it as UTF-8")
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         number = error.object.count(b"\n", 0, error.start) + 1
         byte = error.object[error.start]
-        raise ValueError(f"is not UTF-8: line {number} has the byte 0x{byte:02x}; save it as UTF-8") from error
+        raise ValueError(f"is not UTF-8: line {number} contains the byte 0x{byte:02x}; save it as UTF-8") from error

@@ -82,13 +82,13 @@ def email_type(value: Any) -> str | None:
 
 def tags(value: Any) -> dict[str, str] | None:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise ValueError(f'must be names and strings, for example {{ season = "spring" }}, got {said(value)}')
+        raise ValueError(f'must map names to strings, for example {{ season = "spring" }}, got {said(value)}')
     return value
 
 
 def headers(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise ValueError(f'must be names and strings, for example {{ X-Team = "sales" }}, got {said(value)}')
+        raise ValueError(f'must map names to strings, for example {{ X-Team = "sales" }}, got {said(value)}')
     return value
 
 
@@ -145,7 +145,7 @@ def moment(value: Any) -> datetime:
     if value.tzinfo is None:
         raise ValueError(f"must have an offset from UTC, for example {like}, got {said(value)}")
     if value.year not in YEARS or value.astimezone(UTC).year not in YEARS:
-        raise ValueError(f"must be in the years {YEARS[0]} to {YEARS[-1]}, got {said(value)}")
+        raise ValueError(f"must be between the years {YEARS[0]} and {YEARS[-1]}, got {said(value)}")
     return value.astimezone(UTC)
 
 
@@ -194,7 +194,7 @@ def daily_max(value: Any) -> int | None:
     if value == "none":
         return None
     if not _is_whole(value):
-        raise ValueError(f'must be a whole number of 1..{WHOLE_MAX} e-mails per day, or "none", got {said(value)}')
+        raise ValueError(f'must be a whole number of e-mails per day, 1..{WHOLE_MAX}, or "none", got {said(value)}')
     return int(value)
 
 

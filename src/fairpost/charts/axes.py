@@ -80,7 +80,7 @@ class Tick:
 
 def checked(value: float) -> float:
     if not abs(value) <= VALUE_MAX:
-        raise ValueError(f"a chart can draw numbers up to {VALUE_MAX:g}, got {value}")
+        raise ValueError(f"a chart can show values up to {VALUE_MAX:g}, got {value}")
     return value
 
 
@@ -91,7 +91,7 @@ def span(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
     if axis.unit is Unit.MOMENT and not MOMENTS[0] <= low <= high <= MOMENTS[1]:
         raise ValueError(f"a time must be between the years 1 and 9998, got {low if low < MOMENTS[0] else high}")
     if axis.log and low <= 0:
-        raise ValueError(f"a logarithmic axis needs numbers above 0, got {low}")
+        raise ValueError(f"a logarithmic axis requires values above 0, got {low}")
     least = {Unit.MOMENT: 2.0, Unit.COUNT: 1.0}.get(axis.unit, 1e-9)
     least = max(least, 1e-9 * max(abs(low), abs(high)))
     if high - low >= least:

@@ -76,7 +76,7 @@ def bars_over_time(
     if len(columns) > COLUMNS_MAX:
         raise ValueError(f"a chart can show at most {COLUMNS_MAX} columns, got {len(columns)}: use longer buckets")
     if not length > 0:
-        raise ValueError(f"a bucket must have a length, got {length}")
+        raise ValueError(f"the length of a bucket must be above 0, got {length}")
     if not columns:
         return nothing_yet(label, width=width, height=height)
     ends = chain.from_iterable((column.begins_at, column.begins_at + length) for column in columns)

@@ -28,7 +28,7 @@ def shortened(text: str, size: float, width: float) -> str:
         room -= size * _em(char)
         if room < 0:
             return f"{text[:end].rstrip()}…"
-    raise AssertionError("text that is too wide must be cut somewhere")
+    raise AssertionError("text that is too wide must be cut at some point")
 
 
 def wrapped(text: str, size: float, width: float) -> list[str]:

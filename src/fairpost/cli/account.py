@@ -65,8 +65,9 @@ def add(
 ) -> None:
     """Add a sender account.
 
-    An account without a server cannot send. This command does not connect to the server; to test it, run: fairpost
-    account verify NAME. The account starts with its provider's limits. Any limit that you set overrides the provider's.
+    An account without a server cannot send. This command does not connect to the server. To test the connection, run:
+    fairpost account verify NAME. The account starts with its provider's limits. Any limit that you set overrides the
+    provider's.
 
     \b
     Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
@@ -161,7 +162,7 @@ def list_(
 ) -> None:
     """List accounts.
 
-    Shows each account's server, status, limits, usage, time of the next send, and engine.
+    Shows each account's server, status, limits, usage, next send time and engine.
 
     \b
     Example: fairpost account list --json
@@ -282,7 +283,7 @@ def resume(
         tried, then = _try(account, settings)
         print_verification(tried)
         if then is not None:
-            raise FairpostError(f'Account "{name}" remains suspended because its server still does not work. {then}')
+            raise FairpostError(f'Account "{name}" remains suspended because its server is still not working. {then}')
     blocked = with_store(lambda store: _resume(store, name), settings=settings)
     typer.echo(f"{name} is active")
     if blocked:
@@ -296,7 +297,7 @@ def remove(
 ) -> None:
     """Remove an account and its password. The account's history is kept.
 
-    You cannot remove an account that has claimed e-mails or e-mails that no other account may send.
+    You cannot remove an account that still has claimed e-mails, or e-mails that no other account may send.
 
     \b
     Example: fairpost account remove sales --yes

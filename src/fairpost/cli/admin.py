@@ -46,7 +46,7 @@ def list_(as_json: AsJson = False) -> None:
 def code(address: Address, as_json: AsJson = False) -> None:
     """Print a sign-in code that did not arrive by e-mail.
 
-    First, enter the password in the browser. The code is valid for this admin's latest sign-in.
+    First, enter the password in the browser. The code is valid for this admin's latest sign-in attempt.
 
     \b
     Example: fairpost admin code ann@example.com

@@ -252,10 +252,12 @@ def send(
 
 @app.command()
 def plans(
-    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to measure each rate.")] = 4,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long to measure each rate, in seconds.")] = 4,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of runs per case. The median is reported.")] = 3,
     emails: Annotated[int, typer.Option(min=1_000, max=1_000_000, help="E-mails to enqueue per measurement.")] = 10_000,
-    held: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds to hold a transaction open.")] = 60,
+    held: Annotated[
+        float, typer.Option(min=1, max=86_400, help="How long to hold a transaction open, in seconds.")
+    ] = 60,
     as_json: AsJson = False,
 ) -> None:
     """Measure sending with and without planner statistics.
@@ -296,7 +298,7 @@ def compose(as_json: AsJson = False) -> None:
 
 @app.command()
 def api(
-    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to measure each figure.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long to measure each figure, in seconds.")] = 5,
     processes: Annotated[int, typer.Option(min=1, max=64, help="Number of service processes.")] = 2,
     connections: Annotated[
         int, typer.Option(min=1, max=500, help="Number of concurrent clients. Each sends one request at a time.")
@@ -317,7 +319,9 @@ def api(
 
 @app.command()
 def pages(
-    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
+    emails: Annotated[
+        int, typer.Option(min=1000, max=100_000_000, help="Number of e-mails in the history.")
+    ] = 1_000_000,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast pages of a long history are loaded.
@@ -335,7 +339,9 @@ def pages(
 
 @app.command()
 def dashboard(
-    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
+    emails: Annotated[
+        int, typer.Option(min=1000, max=100_000_000, help="Number of e-mails in the history.")
+    ] = 1_000_000,
     watchers: Annotated[int, typer.Option(min=1, max=200, help="Number of people viewing the same page.")] = 200,
     as_json: AsJson = False,
 ) -> None:
@@ -359,7 +365,7 @@ def smtp(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sending over SMTP with aiosmtplib.
+    """Compare Fairpost's SMTP sending with aiosmtplib.
 
     Example: fairpost bench smtp --json
     """

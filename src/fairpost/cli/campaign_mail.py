@@ -148,7 +148,7 @@ def preview(
         typer.echo(plain(shown.raw.decode("utf-8", "replace").replace("\r\n", "\n")), nl=False)
     elif html:
         if shown.said.html is None:
-            raise FairpostError("This step has no HTML part. For its text, omit --html")
+            raise FairpostError("This step has no HTML part. To see its text, omit --html")
         typer.echo(plain(shown.said.html) if sys.stdout.isatty() else shown.said.html)
     else:
         sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
@@ -210,7 +210,7 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
     address = to or await campaigns.first_member(store, campaign)
     if address is None:
         raise FairpostError(
-            f"No recipients on {', '.join(campaign.lists)} yet. Import some: fairpost prospects import --help"
+            f"There are no recipients on {', '.join(campaign.lists)} yet. Import some: fairpost prospects import --help"
         )
     prospect = await known_by(store, campaign.workspace, address)
     return await previewed(

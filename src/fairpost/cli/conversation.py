@@ -55,7 +55,7 @@ def list_(
 
 @app.command()
 def show(person: Person, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show a person's conversation, in order.
+    """Show a person's conversation in chronological order.
 
     \b
     Example: fairpost conversation show ann@example.com
@@ -82,7 +82,7 @@ def answer(
     person: Person,
     text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one answer.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. A key can be used for only one reply.")] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +115,7 @@ def label(
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add labels to a conversation and remove others.
+    """Add or remove a conversation's labels.
 
     \b
     Example: fairpost conversation label ann@example.com interested --remove new

@@ -93,7 +93,7 @@ def url(
         bool,
         typer.Option(
             "--app",
-            help="Print the URL for your application. Its login can enqueue and can create tables in the schema `public`.",
+            help="Print the URL for your application. The login in the URL can enqueue e-mails and create tables in the schema `public`.",
         ),
     ] = False,
 ) -> None:
@@ -197,7 +197,7 @@ def _rights(application: "Application") -> str:
 @app.command(context_settings={"ignore_unknown_options": True})
 def shell(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Options passed to psql.")
+        list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Options to pass to psql.")
     ] = None,
 ) -> None:
     """Connect to the database with psql.
@@ -336,7 +336,7 @@ def retain(
 
     wanted = days or read_settings().retention_days
     if wanted is None:
-        raise FairpostError("Retention is not set. Give --days, or set FAIRPOST_RETENTION_DAYS.")
+        raise FairpostError("Retention is not set. Specify --days, or set FAIRPOST_RETENTION_DAYS.")
     dropped, kept = with_store(lambda store: _retained(store, wanted, dry_run))
     if as_json:
         print_json({"dry_run": dry_run, "dropped": dropped, "kept": kept})

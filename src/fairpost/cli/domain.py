@@ -45,7 +45,7 @@ def add(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> Non
 
 @app.command()
 def check(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Check the DNS records and servers of a domain.
+    """Check a domain's DNS records and servers.
 
     Checks ownership, SPF, DKIM, DMARC, MX, and the names and TLS of the servers that send the domain's mail. Prints the records to publish.
 
@@ -95,7 +95,7 @@ def add_key(
         str,
         typer.Option(
             metavar="ALGORITHM",
-            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. Few receivers verify ed25519 so far.",
+            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. So far, few receivers verify ed25519 signatures.",
         ),
     ] = "rsa",
     as_json: AsJson = False,
@@ -159,7 +159,7 @@ def remove_key(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Remove a DKIM key. Fairpost stops signing mail with it.
+    """Remove a DKIM key. Fairpost stops signing mail with the key.
 
     \b
     Example: fairpost domain remove-key --workspace acme acme.example fp3k9x2m7qa1

@@ -166,7 +166,7 @@ def list_(
 ) -> None:
     """List e-mails, newest first.
 
-    Lists waiting and finished e-mails together. For --state, use one of Fairpost's states, or a sequence state in capitals: SCHEDULED, RETRY_SCHEDULED, SENDING, SENT, PERMANENTLY_FAILED or CANCELLED. Keys, campaigns, users, streams, types and tags are searched for in one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
+    Lists waiting and finished e-mails together. For --state, use one of Fairpost's states, or a sequence state in capitals: SCHEDULED, RETRY_SCHEDULED, SENDING, SENT, PERMANENTLY_FAILED or CANCELLED. Filters by key, campaign, user, stream, type or tag apply to one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email list --state failed --state bounced --limit 20
@@ -206,7 +206,7 @@ def find(
 ) -> None:
     """Find e-mails by ID, address, idempotency key or campaign.
 
-    Tries these in order and shows which one matched. Keys and campaigns are searched for in one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
+    Tries each of these in order and shows which one matched. Searches by key or campaign cover one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email find ann@example.com
@@ -324,7 +324,7 @@ def retry(
     ] = None,
     workspace: Annotated[str | None, typer.Option(help="With --reason: only e-mails in this workspace.")] = None,
     account: Annotated[
-        str | None, typer.Option(help="With --reason: only e-mails that only this account may send.")
+        str | None, typer.Option(help="With --reason: only e-mails that must be sent from this account.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --reason: count the e-mails without retrying them.")
@@ -334,7 +334,7 @@ def retry(
     """Retry e-mails that failed or bounced.
 
     Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few
-    hundred per commit. E-mails on an account that is still suspended remain failed.
+    hundred per commit. E-mails for an account that is still suspended are not retried.
 
     \b
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run

@@ -43,8 +43,8 @@ def events(
 
     Shows the newest events, or those after --after or --since, in commit order. Each line ends with the event's cursor.
     To continue from there without skipping events, use this cursor with --after. --json prints one event per line, as
-    in GET /v1/events. Engines make events readable within a second and delete them after the number of days in
-    FAIRPOST_EVENTS_DAYS.
+    in GET /v1/events. Engines make events readable within a second and delete them after the number of days set
+    in FAIRPOST_EVENTS_DAYS.
 
     \b
     Example: fairpost events --follow

@@ -121,9 +121,9 @@ def explain(
 ) -> None:
     """Explain how Fairpost handles a server's reply.
 
-    Without a reply, reads JSON lines from standard input and prints a JSON line for each. An input line contains `code`
-    and `text`, and optionally `enhanced`, `phase` and `channel`, or is an API's error body. If a line cannot be read,
-    its output line contains an error and the exit code is 1.
+    Without a reply, reads JSON lines from standard input and prints a JSON line for each. An input line either
+    contains `code` and `text`, and optionally `enhanced`, `phase` and `channel`, or is an API error body. If a line
+    cannot be read, its output line contains an error, and the exit code is 1.
 
     \b
     Example: fairpost explain "550 5.1.1 User unknown" --phase rcpt

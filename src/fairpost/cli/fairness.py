@@ -31,9 +31,9 @@ def fairness(
 ) -> None:
     """Show how evenly senders are served.
 
-    Reads counters, so it is fast regardless of the number of e-mails. Gini 0 and Jain 1 mean that all senders got the
-    same share. An uneven distribution is not necessarily unfair: senders with more mail send more. To see whether small
-    senders suffer, compare the waiting times.
+    The command reads counters, so it is fast regardless of the number of e-mails. A Gini coefficient of 0 or a Jain
+    index of 1 means that all senders got the same share. An uneven distribution is not necessarily unfair: senders with
+    more mail send more. To see whether small senders are delayed, compare the waiting times.
 
     \b
     Example: fairpost fairness --window 6h

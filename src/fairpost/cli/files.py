@@ -66,7 +66,7 @@ def read_text(file: str) -> str:
     if len(data) > TEXT_BYTES_MAX:
         raise FairpostError(f"{called} is too large. The maximum is {TEXT_BYTES_MAX:,} bytes.")
     if b"\0" in data:
-        raise FairpostError(f"{called} is not a UTF-8 text file (perhaps UTF-16). Save it as UTF-8.")
+        raise FairpostError(f"{called} is not a UTF-8 text file (it may be UTF-16). Save it as UTF-8.")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -119,7 +119,7 @@ def forecast(
 ) -> None:
     """Forecast when a campaign will finish.
 
-    Applies the engine's own rules: account limits, the sending window, the daily quota, pauses and delays between steps. For an existing campaign,
+    Applies the engine's own rules: account limits, the sending window, the daily quota, pauses, and delays between steps. For an existing campaign,
     starts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries,
     outages and other campaigns on the same accounts are not included.
 

@@ -154,7 +154,7 @@ def list_(
 @app.command()
 def search(
     words: Annotated[
-        list[str], typer.Argument(metavar="WORDS...", help="Words to find. A message must contain all of them.")
+        list[str], typer.Argument(metavar="WORDS...", help="Words to find. A message must contain all of the words.")
     ],
     limit: Limit = 50,
     before: Before = None,
@@ -187,7 +187,7 @@ def show(
     elif not html:
         _print_mail(mail, reading)
     elif reading.html is None:
-        raise NotFound(f"Message {mail.id} has no HTML. For its text, run: fairpost inbox show {mail.id}")
+        raise NotFound(f"Message {mail.id} has no HTML. To see its text, run: fairpost inbox show {mail.id}")
     else:
         typer.echo(_tamed(reading.html))
 

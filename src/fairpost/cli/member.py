@@ -103,7 +103,7 @@ def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") 
 def code(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Print a sign-in code that did not arrive by e-mail.
 
-    First, enter the password in the browser. The code is valid for this member's latest sign-in.
+    First, enter the password in the browser. The code is valid for this member's latest sign-in attempt.
 
     \b
     Example: fairpost member code --workspace acme bob@example.com

@@ -37,7 +37,7 @@ def metrics(
 
     Includes HTTP request durations and the figures from `fairpost fairness`, but no sender names. Do not expose the
     metrics outside your network. The command reads the database at most once a second. If there are several regions and
-    none is selected, it shows all of them, each with the label `region`.
+    none is selected, the metrics cover all regions and have the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464

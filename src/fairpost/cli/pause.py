@@ -56,7 +56,7 @@ def pause(
 def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson = False) -> None:
     """End a pause.
 
-    After the database has been restored from a backup, this also confirms that sending may continue with its current contents.
+    If the database has been restored from a backup, this command also confirms that sending may continue with the current data.
 
     \b
     Example: fairpost resume --all

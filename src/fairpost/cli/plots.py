@@ -9,7 +9,7 @@ import typer
 
 from fairpost.model.errors import FairpostError
 
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a plot, as an .svg file.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a plot and save it as an .svg file.")]
 
 LEVELS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24

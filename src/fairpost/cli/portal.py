@@ -35,7 +35,7 @@ InWorkspace = Annotated[
     typer.Option(
         "--workspace",
         callback=checked_workspace,
-        help="Use this workspace's content. [default: the files' content]",
+        help="Use this workspace's content. [default: the template files' content]",
     ),
 ]
 
@@ -175,7 +175,7 @@ def override(
 ) -> None:
     """Set a workspace's own content for an e-mail.
 
-    Parts that you omit keep the workspace's own content or, if there is none, the files' content. Content with an error is not stored.
+    Parts that you omit keep the workspace's own content or, if there is none, the template files' content. Content with an error is not stored.
 
     \b
     Example: fairpost portal override hub welcome --subject 'Welcome to the shop' --text-file welcome.txt --html-file welcome.html
@@ -228,7 +228,7 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = "") ->
     named = portals.NamedPortal(workspace=workspace, portal=portal, type=mail_type, portals=_portals())
     if not act(portals.reset, named):
         raise Refusal("portal.not_overridden", workspace=workspace, portal=portal, type=mail_type)
-    typer.echo(f"workspace {workspace} uses the files' content for {portal}/{mail_type} again")
+    typer.echo(f"workspace {workspace} uses the template files' content for {portal}/{mail_type} again")
 
 
 def _portals(own: Path | None = None) -> "Portals":

@@ -29,7 +29,7 @@ Address = Annotated[
 ]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 AllWorkspaces = Annotated[
-    bool, typer.Option("--all-workspaces", help="All workspaces, including data that belongs to no workspace.")
+    bool, typer.Option("--all-workspaces", help="Include all workspaces, and data that belongs to no workspace.")
 ]
 
 
@@ -49,7 +49,8 @@ def erase(
 ) -> None:
     """Permanently erase a person's data.
 
-    E-mails queued for the person are cancelled. The suppression list keeps a hash so the address gets no more mail.
+    E-mails queued for the person are cancelled. The suppression list keeps a hash of the address, so that no more mail
+    is sent to it.
 
     \b
     Example: fairpost privacy erase ann@example.com --all-workspaces
@@ -113,7 +114,7 @@ def export(
 ) -> None:
     """Export a person's data as JSON.
 
-    Exports prospects, lists, e-mails with content and attempts, suppressions and events. Omits other recipients.
+    Exports prospects, lists, e-mails with their content and attempts, suppressions and events. Omits other recipients.
 
     \b
     Example: fairpost privacy export ann@example.com --all-workspaces --output ann.json

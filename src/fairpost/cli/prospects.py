@@ -46,7 +46,7 @@ def import_(
 ) -> None:
     """Import a CSV file into a list if all lines are valid.
 
-    The first line contains the column names. One column must be the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep fields that the file does not contain.
+    The first line contains the column names. One column must contain the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep fields that the file does not contain.
 
     \b
     Example: fairpost prospects import spring leads.csv --column "Vorname=first_name"

@@ -201,6 +201,6 @@ def _holidays(texts: list[str]) -> frozenset[date]:
         except ValueError:
             raise ValueError(f"must be a date such as 2027-12-25, got {shown(text)}") from None
         if day.year not in YEARS:
-            raise ValueError(f"must be in the years {YEARS[0]} to {YEARS[-1]}, got {shown(text)}")
+            raise ValueError(f"must be between the years {YEARS[0]} and {YEARS[-1]}, got {shown(text)}")
         found.add(day)
     return frozenset(found)

@@ -21,7 +21,8 @@ def rotate_(
     drop_unreadable: Annotated[
         bool,
         typer.Option(
-            "--drop-unreadable", help="Delete passwords that no key can decrypt. Use this option after you lose a key."
+            "--drop-unreadable",
+            help="Delete passwords that no key can decrypt. Use this option if you have lost a key.",
         ),
     ] = False,
     as_json: AsJson = False,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show the current state and why mail is not sent.
+    """Show the current state and why mail is not being sent.
 
-    The command takes the same time regardless of the number of e-mails. Scheduled and ready e-mails are counted
+    The command takes the same amount of time regardless of the number of e-mails. Scheduled and ready e-mails are counted
     together as waiting.
 
     \b

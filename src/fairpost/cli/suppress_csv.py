@@ -128,7 +128,7 @@ def _layout(first: str, name: str) -> tuple[str, dict[str, int] | None]:
         if words and "@" in words[0]:
             return delimiter, None
     if first.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in first:
-        raise UnreadableList(f"{name} is not a UTF-8 text file (perhaps UTF-16). Save it as CSV in UTF-8.")
+        raise UnreadableList(f"{name} is not a UTF-8 text file (it may be UTF-16). Save it as CSV in UTF-8.")
     raise UnreadableList(
         f"{name}, line 1: no address, and no header with a column named address. Known columns: {', '.join(COLUMNS)}"
     )

@@ -177,7 +177,9 @@ def preview(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Field value. All other fields are empty. Repeatable."),
     ] = None,
-    html: Annotated[bool, typer.Option("--html", help="Print only the HTML, to save in a file.")] = False,
+    html: Annotated[
+        bool, typer.Option("--html", help="Print only the HTML, for example to save it to a file.")
+    ] = False,
     workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
@@ -210,7 +212,7 @@ def preview(
         print_json({**jsonable(rendered), "fields": {key: values[key] for key in values if key in roots(compiled)}})
     elif html:
         if rendered.html is None:
-            raise FairpostError(f"Template {name} has no HTML. For its text, run: fairpost template preview {name}")
+            raise FairpostError(f"Template {name} has no HTML. To see its text, run: fairpost template preview {name}")
         echo_body(rendered.html)
     else:
         if fields is None and roots(compiled):

@@ -86,8 +86,8 @@ def up(
     """Start Fairpost locally, with a demonstration.
 
     Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail
-    from the demonstration is delivered to that inbox. The demonstration starts with a burst of a few seconds, followed
-    by half an hour of everyday mail, so every page has data to show.
+    from the demonstration is delivered to that inbox. The demonstration starts with a burst of mail that lasts a few
+    seconds, followed by half an hour of everyday mail, so every page has data to show.
 
     \b
     Example: fairpost up

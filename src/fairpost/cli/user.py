@@ -114,7 +114,7 @@ def set_(
 def show(user: User = None, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Show a workspace or user and its recent activity.
 
-    Shows the tier, limits, abuse score with reasons, the past 24 hours compared with the usual volume, the throttle, and the queue.
+    Shows the tier, the limits, the abuse score with its reasons, the volume in the past 24 hours compared with the usual volume, the throttle and the queue.
 
     \b
     Example: fairpost user show --workspace acme ann
@@ -145,7 +145,7 @@ def list_(
 ) -> None:
     """List workspaces and users that are registered or throttled.
 
-    Throttled workspaces and users come first, including those whose throttle is only observed.
+    Throttled workspaces and users come first, including those whose throttle is observed but not enforced.
 
     \b
     Example: fairpost user list --throttled

@@ -194,7 +194,7 @@ def pause(webhook: Id, as_json: AsJson = False) -> None:
 
 @app.command()
 def resume(webhook: Id, as_json: AsJson = False) -> None:
-    """Resume a paused or disabled endpoint. Delivery continues where it stopped.
+    """Resume a paused or disabled endpoint. Delivery resumes where it stopped.
 
     \b
     Example: fairpost webhook resume wh_3k9x2m7qa1b2c

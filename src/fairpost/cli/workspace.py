@@ -29,8 +29,8 @@ Pools = Annotated[
     typer.Option(
         "--pool",
         metavar="POOL[=FROM,…]",
-        help="Pool to lend and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains), "
-        "`account` (the account's own address). Repeatable. [default: POOL=proven]",
+        help="Pool to lend and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains) "
+        "or `account` (the account's own address). Repeatable. [default: POOL=proven]",
     ),
 ]
 
@@ -131,7 +131,7 @@ def pools(
     """Show or change the pools that a workspace may use.
 
     The pools that you specify replace all earlier ones. A workspace can always use its own accounts. The pool for the
-    service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent with its address.
+    service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent.
 
     \b
     Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
@@ -167,7 +167,7 @@ def rate(
 ) -> None:
     """Set a workspace's request limit per minute.
 
-    The limit applies to all keys of the workspace together. Each key also has its own limit. The default is 6,000.
+    The limit applies to all of the workspace's keys together. Each key also has its own limit. The default is 6,000.
 
     \b
     Example: fairpost workspace rate acme 30000
@@ -200,7 +200,7 @@ def set_(
 ) -> None:
     """Set a workspace's appearance and its rules for launches.
 
-    Title, colour and logo appear on the unsubscribe page. Omitted settings keep their current values. Use '' to remove a setting.
+    The title, colour and logo appear on the unsubscribe page. Omitted settings keep their current values. Use '' to remove a setting.
 
     \b
     Example: fairpost workspace set acme --title 'Acme Ltd' --accent '#1d5fd1' --refuse-bad-domains

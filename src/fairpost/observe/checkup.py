@@ -196,7 +196,7 @@ def _durability(server: Server) -> Check:
     if off:
         return _problem(
             "durability",
-            f"{', '.join(off)} off: after a crash, e-mails may be sent twice",
+            f"turned off: {', '.join(off)}. After a crash, e-mails may be sent twice",
             "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()",
         )
     return _ok("durability", "commits survive a crash")
@@ -225,7 +225,7 @@ def _vacuum(server: Server) -> Check:
     off = [name for name in FOR_VACUUM if server.settings.get(name) == "off"]
     if off:
         then = "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()"
-        return _problem("autovacuum", f"{', '.join(off)} off: claims become slower over time", then)
+        return _problem("autovacuum", f"turned off: {', '.join(off)}. Claims become slower over time", then)
     return _ok("autovacuum", "on")
 
 
@@ -239,7 +239,7 @@ def _open_transactions(server: Server) -> Check:
             text="transactions of other roles are not visible",
             then="GRANT pg_read_all_stats TO the role that Fairpost uses",
         )
-    return _ok("open transactions", "none has been open for long")
+    return _ok("open transactions", "none of them is long-running")
 
 
 def _holdbacks(name: str, found: Sequence[Holdback], fine: str) -> Iterable[Check]:
@@ -293,7 +293,7 @@ def _schema(schema: Schema) -> Iterable[Check]:
     elif not of_owner:
         yield _ok("rights", "sufficient for engines and commands")
     if of_tenant:
-        yield _problem("tenant role", f"requests over HTTP lack {names(of_tenant)}", how_to_grant(of_tenant))
+        yield _problem("tenant role", f"HTTP requests lack {names(of_tenant)}", how_to_grant(of_tenant))
     elif schema.is_usable:
         yield _ok("tenant role", "sufficient for HTTP requests")
 
@@ -519,7 +519,7 @@ def _domains(engine: Engine) -> Iterable[Check]:
             "domains", f"{len(found) - NAMED_MAX} more have findings", "fairpost domain list --workspace WORKSPACE"
         )
     if engine.domains and not found:
-        yield _ok("domains", f"{len(engine.domains)} checked, none has a problem")
+        yield _ok("domains", f"{len(engine.domains)} checked, no problems found")
 
 
 def _rank(grade: Health) -> int:

@@ -136,21 +136,23 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _plain(
         "fairpost_queue_gini",
-        "Gini coefficient of waiting e-mails per user. 0 means all equal.",
+        "Gini coefficient of waiting e-mails per user. 0 means an even distribution.",
         report.waiting.users.gini,
     )
     yield _plain(
         "fairpost_queue_largest_share",
-        "One user's largest share of waiting e-mails.",
+        "Largest share of waiting e-mails that belongs to one user.",
         report.waiting.users.largest_share,
     )
     yield _plain("fairpost_senders_throttled", "Senders throttled for abuse.", report.throttling.throttled)
     yield _plain(
-        "fairpost_senders_stopped", "Senders throttled for abuse whose mail is stopped now.", report.throttling.stopped
+        "fairpost_senders_stopped",
+        "Senders throttled for abuse whose mail is currently stopped.",
+        report.throttling.stopped,
     )
     yield _plain(
         "fairpost_workspaces_urgent_suspect",
-        "Workspaces with a user who sent 1,000 or more urgent e-mails in 24 hours, which are probably bulk mail.",
+        "Workspaces with a user who sent 1,000 or more urgent e-mails in 24 hours (probably bulk mail).",
         sum(each.is_suspect for each in report.urgent),
     )
     yield _plain(
@@ -164,8 +166,8 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
 
 
 _EVENNESS = {
-    "gini": "Gini coefficient of served e-mails. 0 means all equal.",
-    "jain": "Jain's index of served e-mails. 1 means all equal.",
+    "gini": "Gini coefficient of served e-mails. 0 means an even distribution.",
+    "jain": "Jain's index of served e-mails. 1 means an even distribution.",
     "largest_share": "Largest share of served e-mails.",
 }
 
@@ -210,7 +212,7 @@ def _grown(measured: Histograms) -> Iterator[Metric]:
         ("fairpost_email_send_seconds", "Time the mail server took for an e-mail.", (), (Measure.SEND,)),
         (
             "fairpost_database_operation_seconds",
-            "Time the database took for a claim or for an outcome.",
+            "Time the database took to claim e-mails or record an outcome.",
             ("operation",),
             _OPERATIONS,
         ),
@@ -229,7 +231,7 @@ def _histograms(report: FairnessReport) -> Iterator[Metric]:
     queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
     yield _histogram(
         "fairpost_wait_seconds",
-        "Time from due to start.",
+        "Time from when an e-mail is due until it is started.",
         ("tier", "queue"),
         (((TIERS[t], queues[k]), waits) for (k, t), waits in measured.items() if k in queues),
     )
@@ -241,7 +243,7 @@ def _histograms(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _histogram(
         "fairpost_database_seconds",
-        "Time the database took for a claim or for an outcome.",
+        "Time the database took to claim e-mails or record an outcome.",
         ("operation",),
         (((kind.value,), measured[kind, Tier.NORMAL]) for kind in _OPERATIONS if (kind, Tier.NORMAL) in measured),
     )

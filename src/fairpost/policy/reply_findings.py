@@ -68,7 +68,7 @@ FORBIDDEN = Finding("email.account_forbidden", _R.AUTH, _S.ACCOUNT, "The account
 QUOTA = Finding(
     "email.quota_used_up", _R.RATE_LIMIT, _S.ACCOUNT, "The account has reached its provider's sending limit"
 )
-TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server is receiving mail from us too fast")
+TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "We are sending mail to the server too fast")
 TOO_MUCH_FOR_ONE = Finding(
     "email.recipient_rate_limited",
     _R.RATE_LIMIT,
@@ -106,7 +106,7 @@ BLOCKED = Finding(
     "email.sender_blocked",
     _R.POLICY_SENDER,
     _S.ACCOUNT,
-    "The server rejected us because of our reputation or its policy",
+    "The server rejected us for reputation or policy reasons",
 )
 UNWANTED = Finding(
     "email.sender_unwanted", _R.POLICY_SENDER, _S.ACCOUNT, "The recipient does not accept mail from this sender"
@@ -119,7 +119,7 @@ CONTENT = Finding(
     "email.content_refused",
     _R.MESSAGE,
     _S.MESSAGE,
-    "The server rejected the content as spam or because of its policy",
+    "The server rejected the content as spam or for policy reasons",
 )
 FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server does not accept messages in this format")
 TOO_BIG = Finding("email.too_big", _R.MESSAGE, _S.MESSAGE, "The message is too large")

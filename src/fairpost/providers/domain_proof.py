@@ -106,7 +106,7 @@ def provable_domain(domain: str) -> str:
     if len(name) > DOMAIN_CHARS_MAX or not all(_LABEL.fullmatch(label) for label in labels) or labels[-1].isdigit():
         raise _wrong(domain, "not a domain", "example.com")
     if len(labels) == 1:
-        raise _wrong(domain, "a whole top-level domain or a bare name", f"example.{name}")
+        raise _wrong(domain, "a top-level domain or a name without a dot", f"example.{name}")
     return name
 
 
@@ -134,7 +134,7 @@ def _ascii(domain: str) -> str:
 
 
 def _wrong(domain: str, what: str, example: str) -> WrongDomain:
-    return WrongDomain(f"{shown(domain)!r} is {what}. Give your own domain, for example {example}")
+    return WrongDomain(f"{shown(domain)!r} is {what}. Use your own domain, for example {example}")
 
 
 async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list[bytes]:

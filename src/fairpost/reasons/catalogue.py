@@ -151,7 +151,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         brief="its mailbox cannot be read[: {why}]",
     ),
     "account.read_forbidden": _state(
-        "Account {account} may not use the server of its mailbox[: {why}].", "fairpost account verify {account}"
+        "Account {account} is not allowed to use its mailbox's server[: {why}].", "fairpost account verify {account}"
     ),
     "account.read": _state("The mailbox of account {account} is read regularly[. It was last checked at {looked_at}]."),
     "account.read_soon": _state("The mailbox of account {account} will be read once an engine is running."),
@@ -282,7 +282,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5%"),
     "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} per day"),
     "sender.too_much_too_soon": _why(
-        "{volume} e-mails in 24 hours, more than {most} from an account younger than 7 days"
+        "{volume} e-mails in 24 hours from an account less than 7 days old, more than the threshold of {most}"
     ),
     "schedule.window_closed": _why("the sending window is closed"),
     "schedule.quota_used_up": _why("the daily quota is used up: {used} of {allowed}"),
@@ -294,9 +294,9 @@ CATALOGUE: Mapping[str, Meaning] = {
         brief="this database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, and then resume",
     ),
     "everything.engines_silent": _state(
-        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start that engine again, sending will resume once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume.",
+        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start the missing engines again, sending will resume once they have confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume.",
         "fairpost resume --all",
-        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start that engine again, sending will resume once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume",
+        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. If you start the missing engines again, sending will resume once they have confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, and then resume",
     ),
     "everything.database_restarted": _why(
         "the database was restarted or failed over. Waiting for these engines to confirm that no data is missing: {engines}"
@@ -458,11 +458,15 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.invalid_label": _invalid("{field}", "{message}"),
     "header.invalid": _invalid("{field}", "{message}"),
-    "campaign.no_recipients": _conflict("There are no recipients on {lists}.", "fairpost prospects import --help"),
-    "campaign.no_account": _conflict(
-        "There is no account {account} to send the campaign.", "fairpost account add --help"
+    "campaign.no_recipients": _conflict(
+        "There are no recipients on the campaign's lists ({lists}).", "fairpost prospects import --help"
     ),
-    "campaign.empty_pool": _conflict("Pool {pool} has no account to send the campaign.", "fairpost account add --help"),
+    "campaign.no_account": _conflict(
+        "There is no account {account} to send the campaign from.", "fairpost account add --help"
+    ),
+    "campaign.empty_pool": _conflict(
+        "Pool {pool} has no account to send the campaign from.", "fairpost account add --help"
+    ),
     "campaign.pool_not_lent": _conflict(
         "Pool {pool} is not lent to workspace {workspace} with its accounts' addresses.",
         "fairpost workspace show {workspace}",
@@ -596,7 +600,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The SPF record of {domain} is not valid, so receivers ignore it. Correct this part: {term}"
     ),
     "domain.spf_without_host": _state(
-        "The SPF record of {domain} does not seem to include {hosts}, which sends mail from this domain."
+        "The SPF record of {domain} does not seem to include every server that sends its mail. Missing: {hosts}."
     ),
     "domain.dkim_good": _state("Mail from {domain} is signed with DKIM, and the key's DNS record is published."),
     "domain.dkim_by_parent": _state("Mail from {domain} is signed with the DKIM key of {parent}, which is published."),
@@ -638,7 +642,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
     "domain.spf_relayed": _state(
-        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes the host's public address."
+        "{domain} has an SPF record. Check that it includes the public addresses of these servers, whose own addresses are private: {hosts}."
     ),
     "domain.ptr_good": _state("The servers that send mail from {domain} have names that resolve to their addresses."),
     "domain.ptr_missing": _state(
@@ -647,13 +651,15 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.ptr_unconfirmed": _state(
         "{address} sends mail from {domain}. Its PTR record says {name}, but that name does not resolve to {address}."
     ),
-    "domain.tls_good": _state("Mail from {domain} is sent to {hosts} over TLS, with a valid certificate."),
+    "domain.tls_good": _state("Mail from {domain} is sent through {hosts} over TLS, with a valid certificate."),
     "domain.tls_none": _state(
-        "{hosts} sends mail from {domain} but does not offer TLS, so the connection to it is not encrypted."
+        "Mail from {domain} is sent through {hosts}, but TLS is not offered there, so the connection is not encrypted."
     ),
-    "domain.tls_untrusted": _state("{hosts} sends mail from {domain}, but its TLS certificate is not valid."),
+    "domain.tls_untrusted": _state(
+        "Mail from {domain} is sent through {hosts}, but the TLS certificate there is not valid."
+    ),
     "domain.tls_unknown": _state(
-        "{hosts} sends mail from {domain}, but could not be reached, so its TLS was not checked."
+        "Mail from {domain} is sent through {hosts}, but TLS could not be checked there, because no connection was possible."
     ),
     "domain.dns_silent": _state("The DNS lookup for {domain} failed ({error}). Try again later."),
     "campaign.domain_unchecked": _state(
@@ -661,7 +667,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost domain add --workspace {workspace} {domain}",
     ),
     "campaign.domain_unhealthy": _state(
-        "Campaign {name} sends from {domain}, which failed its {what} check. Receivers may reject it.",
+        "Campaign {name} sends from {domain}, which failed these checks: {what}. Receivers may reject its e-mails.",
         "fairpost domain check --workspace {workspace} {domain}",
     ),
     "campaign.content_faulty": _state(
@@ -669,7 +675,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost campaign preview {name} --workspace {workspace} --step {step}",
     ),
     "campaign.domain_refused": _conflict(
-        "Campaign {name} would send from {domain}, which failed its {what} check. Workspace {workspace} is set to refuse such launches.",
+        "Campaign {name} would send from {domain}, which failed these checks: {what}. Workspace {workspace} is set to refuse such launches.",
         "fairpost domain check --workspace {workspace} {domain}",
     ),
     "domain.key_unknown": _unknown("Domain {domain} has no key {selector}.", "fairpost domain keys --help"),

@@ -39,7 +39,7 @@ def _error(sentence: str) -> Event:
 
 EVENTS: Mapping[str, Event] = {
     # ── engines and their workers ──
-    "engine.started": _info("Ready: engine {engine} sends for {region}."),
+    "engine.started": _info("Ready: engine {engine} is serving {region}."),
     "engine.stopped": _info("Engine {engine} has stopped."),
     "engine.off": _info("FAIRPOST_ENGINE is off: nothing will be sent. Stop with Ctrl-C or SIGTERM."),
     "engine.failed": _error("{why}"),
@@ -106,7 +106,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "region.away": _error("{why}"),
     "region.answers_again": _info("Region {region} is responding again."),
-    "region.not_served": _error("Region {region} is not served until this is fixed: {why}[ {then}.]"),
+    "region.not_served": _error("Region {region} will not be served until this is fixed: {why}[ {then}.]"),
     # ── the service ──
     "service.started": _info("Ready: the service is available at {url} (see /docs)."),
     "service.failed": _error("{why}"),

@@ -248,7 +248,7 @@ class EmbeddedServer:
         elif is_alive(pid):
             raise EmbeddedServerError(
                 f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s. It may still be "
-                f"recovering from a crash. Follow {self._folder.log}, and try again when it is ready."
+                f"recovering from a crash. Watch {self._folder.log}, and try again when PostgreSQL is ready."
             )
         last_words = self._folder.log_since(log_offset) or "nothing (it was killed)"
         raise _failure(f"PostgreSQL stopped while starting. From {self._folder.log}", last_words)
@@ -312,7 +312,7 @@ class EmbeddedServer:
             if then:
                 self._signal_orphans(then)
         raise EmbeddedServerError(
-            f"Another process uses {self._folder.data}, but no server is visible from here. "
+            f"Another process is using {self._folder.data}, but no server is visible from here. "
             "Stop that process, which may be running in another container, then try again. "
             f"To find it, try: lsof {self._folder.alive}"
         )
@@ -349,7 +349,7 @@ class EmbeddedServer:
             raise EmbeddedServerError(
                 f"The data in {self._folder.data} was created by PostgreSQL {major}, but the installed version is "
                 f"PostgreSQL {find_binaries().version}. Nothing was changed. To use the newer version: dump "
-                f"the data with the old programs (pg_dump), move {self._folder.data} away, start again, and "
+                f"the data with the old programs (pg_dump), move {self._folder.data} elsewhere, start again, and "
                 f"load the dump. To keep the older version: {error}"
             ) from None
 

@@ -128,7 +128,7 @@ class ServerFolder:
         """Create an empty temporary directory for new data, so an interruption leaves no incomplete data behind."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
-                f"{self.data} is neither empty nor a PostgreSQL data directory. Move it away, then try again."
+                f"{self.data} is neither empty nor a PostgreSQL data directory. Move it elsewhere, then try again."
             )
         if self.data_incomplete.exists():
             shutil.rmtree(self.data_incomplete)

@@ -66,6 +66,6 @@ async def require_tenant(conn: "asyncpg.Connection", *, region: str | None = Non
     migrate = f"{MIGRATE} --region {region}" if region else MIGRATE
     whose = f"{region}'s PostgreSQL" if region else "this PostgreSQL"
     raise MigrationError(
-        f"The service handles requests as role {TENANT}, which lacks privileges: {names(missing)}. "
+        f"The service handles requests as role {TENANT}, which lacks these privileges: {names(missing)}. "
         f"As an administrator of {whose}, run: {how_to_grant(missing, migrate=migrate)}"
     )

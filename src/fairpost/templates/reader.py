@@ -92,7 +92,7 @@ class Reader:
         if len(self.source) > TEMPLATE_CHARS_MAX:
             self._refuse(0, f"it is {len(self.source):,} characters long, but the maximum is {TEMPLATE_CHARS_MAX:,}")
         if not self.source.isascii() and (broken := re.search("[\ud800-\udfff]", self.source)):
-            self._refuse(broken.start(), "it contains an incomplete character: delete and retype it")
+            self._refuse(broken.start(), "it contains an incomplete character: delete and retype that character")
         at = 0
         while opening := OPENING.search(self.source, at):
             self.is_plain = False

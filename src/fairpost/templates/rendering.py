@@ -55,7 +55,9 @@ class MissingFields(Unrenderable):
 
     def __init__(self, names: tuple[str, ...]) -> None:
         fallback = f'{{{{ {names[0]} or "something else" }}}}'
-        super().__init__(f"{', '.join(names)} missing: add a value, or write a fallback in the template: {fallback}")
+        super().__init__(
+            f"there is no value for {', '.join(names)}. Add one, or write a fallback in the template: {fallback}"
+        )
         self.names = names
 
 

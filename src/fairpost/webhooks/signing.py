@@ -23,7 +23,7 @@ def key_of(secret: str) -> bytes:
     try:
         key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except NotBase64:
-        raise ValueError("a secret consists of whsec_ followed by base64") from None
+        raise ValueError("a secret must be whsec_ followed by base64") from None
     if not key:
         raise ValueError("a secret must not be empty")
     return key

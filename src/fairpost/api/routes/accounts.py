@@ -294,7 +294,7 @@ async def _proven_mailbox(
         headers = {"Retry-After": str(math.ceil(turn.wait_s))}
         raise ApiError(
             "rate_limited",
-            f"Too many logins. The limit is {LOGINS_PER_MINUTE} per minute for a workspace.",
+            f"Too many logins. The limit is {LOGINS_PER_MINUTE} per minute for each workspace.",
             headers=headers,
         )
     async with service.trying.one_more(caller.workspace):

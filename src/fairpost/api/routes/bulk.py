@@ -145,7 +145,7 @@ def checked_line(line: bytes, key: str | None, known: Callable[[Any], str]) -> s
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is out of range for a number")
+        raise ValueError(f"the number {text} is out of range")
     return number
 
 

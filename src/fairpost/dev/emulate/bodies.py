@@ -103,7 +103,7 @@ def _multipart(call: Call) -> tuple[dict[str, Any], bytes]:
         raise _bad_content("Missing end boundary in multipart body.")
     pieces = (b"\r\n" + call.body).split(b"\r\n--" + match[1].encode())
     if len(pieces) != 4 or not pieces[3].startswith(b"--"):
-        raise _bad_content("Multipart must contain exactly two parts: the JSON, and the message.")
+        raise _bad_content("A multipart body must contain exactly two parts: the JSON and the message.")
     about, media = (_piece(piece) for piece in pieces[1:3])
     _check_media_type(mime.value(media[0], "Content-Type"))
     octets = media[1]

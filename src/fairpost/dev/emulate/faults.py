@@ -222,7 +222,9 @@ def parse(written: Any) -> Fault:
         action=_action(given, is_token=route == TOKEN),
     )
     if given:
-        raise ValueError(f"unknown fault option {', '.join(map(repr, given))}, or one that its action does not support")
+        raise ValueError(
+            f"unknown fault options, or ones that the action does not support: {', '.join(map(repr, given))}"
+        )
     if fault.after and isinstance(fault.action, Change | CutBody | StallBody):
         raise ValueError("after can be used only with error, delay, drop, stall and garbage")
     return fault
@@ -372,5 +374,5 @@ def _headers(value: Any) -> dict[str, str]:
     ):
         raise ValueError(f"headers must be an object that maps names to strings, got {value!r:.80}")
     if forbidden := _FRAMING & {str(name).lower() for name in given}:
-        raise ValueError(f"headers cannot include {', '.join(sorted(forbidden))}: the emulator writes them")
+        raise ValueError(f"headers cannot include those that the emulator itself sets: {', '.join(sorted(forbidden))}")
     return {str(name): text for name, text in given.items()}

@@ -178,7 +178,7 @@ def _reply(step: Step, kind: Kind, detail: str | None) -> str:
     if match is None or len(detail) > REPLY_CHARS_MAX or not detail.isprintable():
         raise ValueError(f"{kind} needs a code and a text, for example {kind}:{code} {enhanced} {text}; got {detail!a}")
     if match[1][0] != code[0]:
-        raise ValueError(f"{kind} needs a code of {code[0]}00..{code[0]}59, got {match[1]}")
+        raise ValueError(f"{kind} needs a code in the range {code[0]}00..{code[0]}59, got {match[1]}")
     return detail if match[2] else f"{match[1]} {enhanced} {text}"
 
 

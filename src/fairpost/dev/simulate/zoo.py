@@ -274,14 +274,14 @@ ZOO: dict[str, Behaviour] = {
         ),
         _gmail(
             "gmail-403",
-            "403 userRateLimitExceeded for the 20th message, with the time to retry",
+            "403 userRateLimitExceeded for the 20th message, with a retry time",
             {"route": "drafts.send", "action": "error", "reason": "userRateLimitExceeded", "nth": 20}
             | {"retry_after_s": 20},
             matter=_A,
         ),
         # A 503 is treated as Google's problem until it is clear that only this message causes the error. A few short
         # pauses are justified.
-        _gmail("gmail-503-for-one", "503 for one message, always", matter=_A),
+        _gmail("gmail-503-for-one", "503 for one message, every time", matter=_A),
         *(
             _gmail(
                 f"gmail-hangs-at-{name}",

@@ -36,7 +36,7 @@ class DraftEvidence:
         can ask again.
         """
         if not evidence.get(DRAFT):
-            return _unknown("no draft is recorded to ask about")
+            return _unknown("no draft is recorded, so there is nothing to check")
         draft = await self.patiently(lambda: self._client.get_draft(evidence[DRAFT]))
         if isinstance(draft, Draft):
             return Answer(Fate.UNSENT, Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE))

@@ -30,11 +30,14 @@ GmailRefreshToken = Annotated[
 ]
 Subject = Annotated[
     str | None,
-    typer.Option(metavar="MAILBOX", help="Mailbox that --gmail acts on behalf of. Use `''` for the account's address."),
+    typer.Option(
+        metavar="MAILBOX",
+        help="Mailbox on whose behalf the --gmail service account acts. Use `''` for the account's address.",
+    ),
 ]
 GmailUrl = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="URL of an emulator instead of Google, for example http://127.0.0.1:8025."),
+    typer.Option(metavar="URL", help="URL of an emulator to use instead of Google, for example http://127.0.0.1:8025."),
 ]
 GmailRead = Annotated[
     bool | None,
@@ -74,7 +77,7 @@ class GivenGmail:
                 then=f"Set its key: fairpost account set {name} --gmail FILE",
             )
         if kept is not None and self.url is not None and self.url != (kept.base_url or "") and self.secret is None:
-            raise FairpostError("A new URL also needs its key.", then="Add: --gmail FILE")
+            raise FairpostError("If the URL is new, specify the key as well.", then="Add: --gmail FILE")
         is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
         if self.subject and not is_service:
             raise FairpostError("--subject needs --gmail: a refresh token works only for its own mailbox.")

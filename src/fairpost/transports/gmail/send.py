@@ -132,10 +132,8 @@ class GmailTransport:
         except Uncomposable as error:
             return _unsendable(400, f"invalidArgument: {error}")
         if len(message.data) > MESSAGE_BYTES_MAX:
-            size = f"{len(message.data):,} bytes with its attachments encoded"
-            return _unsendable(
-                413, f"uploadTooLarge: The message has {size}. Gmail's maximum is {MESSAGE_BYTES_MAX:,}."
-            )
+            size = f"{len(message.data):,} bytes long with its attachments encoded"
+            return _unsendable(413, f"uploadTooLarge: The message is {size}. Gmail's maximum is {MESSAGE_BYTES_MAX:,}.")
         return message
 
     async def _create(self, message: Message, *, thread_id: str | None) -> Draft | Failure:

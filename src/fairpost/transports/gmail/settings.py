@@ -28,7 +28,7 @@ def read_gmail(given: Mapping[str, Any]) -> GmailSettings:
     """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
     oauth = read_oauth(given["oauth"])
     if not oauth.kind.is_google:
-        raise ValueError("Gmail requires Google's tokens")
+        raise ValueError("Gmail requires Google tokens")
     if not all(isinstance(value, str) for name, value in given.items() if name not in ("oauth", "read")):
         raise ValueError("all other values must be text")
     return GmailSettings(**{**given, "oauth": oauth, "read": bool(given.get("read"))})

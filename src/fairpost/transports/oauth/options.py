@@ -25,7 +25,7 @@ Oauth = Annotated[
 ]
 Tenant = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Your Microsoft directory (tenant) ID, or a domain of the organisation."),
+    typer.Option(metavar="ID", help="Your Microsoft directory (tenant) ID, or one of your organisation's domains."),
 ]
 ClientId = Annotated[str | None, typer.Option(metavar="ID", help="ID of the registered application.")]
 KeyFile = Annotated[
@@ -96,7 +96,7 @@ def _service_account(path: str, password: str | None) -> Grant:
     from fairpost.transports.oauth.google import read_service_key
 
     if password is not None:
-        raise FairpostError("A service account has only a key file. Omit the password.")
+        raise FairpostError("A service account uses only a key file. Omit the password.")
     text = read_file(path, option="--key-file", bytes_max=KEY_BYTES_MAX)
     read_service_key(text)
     return Grant(settings=OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT), secret=text)

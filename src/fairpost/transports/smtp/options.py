@@ -87,7 +87,7 @@ class GivenSmtp:
         assert server is not None
         reads = server.read if self.read is None else self.read
         if reads and server.user is None:
-            raise FairpostError("Reading a mailbox needs a login. Add a user: --smtp smtp+starttls://USER@HOST")
+            raise FairpostError("Reading a mailbox requires a login. Add a user: --smtp smtp+starttls://USER@HOST")
         return replace(server, read=reads, imap=server.imap if self.imap is None else self.imap or None)
 
     def _with_login(self, name: str, old: SmtpSettings | None, *, mailbox: str) -> SmtpSettings | None:
@@ -162,7 +162,7 @@ def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
     if server.user is None:
         return server
     if old is None or (old.host, old.user) != (server.host, server.user) or old.secret is None:
-        raise FairpostError("A new host or user also needs its password.", then="Add: --ask-password")
+        raise FairpostError("If the host or user is new, specify the password as well.", then="Add: --ask-password")
     return replace(server, secret=old.secret)
 
 

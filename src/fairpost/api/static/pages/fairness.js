@@ -54,8 +54,8 @@ function numbers({ served: { users, emails: n, per_hour: perHour }, waiting, que
 
 const evenness = ({ chart: drawn }) => panel("Distribution by hour",
   chart(drawn),
-  h("p.quiet", "The Gini coefficient is 0 if all senders in an hour sent the same number of e-mails, and close to 1 if one sender sent nearly all of them. "
-    + "Jain's index is 1 if all sent the same number, and 1/n if one of n senders sent everything. An uneven distribution is not necessarily unfair: senders with more mail send more. To see whether small senders are delayed, look at their waiting times."));
+  h("p.quiet", "The Gini coefficient is 0 if all senders sent the same number of e-mails in an hour, and close to 1 if one sender sent nearly all of them. "
+    + "Jain's index is 1 if all senders sent the same number, and 1/n if one of n senders sent everything. An uneven distribution is not necessarily unfair: senders with more mail send more. To see whether small senders are delayed, look at their waiting times."));
 
 // ── shares ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +111,7 @@ function throttled(ctx, { throttling, mode: whole }, operates) {
       ...(operates ? [button("Unthrottle", () => lift(ctx, each), { label: `Unthrottle ${who(each)}` })] : []),
     ],
   }));
-  const note = throttling.throttled + throttling.observed > rows.length ? `Showing the latest of ${number(throttling.throttled)} throttled and ${number(throttling.observed)} observed senders.` : null;
+  const note = throttling.throttled + throttling.observed > rows.length ? `Showing the most recent of ${number(throttling.throttled)} throttled and ${number(throttling.observed)} observed senders.` : null;
   return panel("Throttled", table("Throttled senders", ["Sender", ...(whole ? [">Score"] : []), "Reason", "Since", "Until", ...(operates ? ["Actions"] : [])], rows, "No throttled senders."), note && h("p.quiet", note));
 }
 
@@ -135,7 +135,7 @@ const named = ({ level, workspace, name, key }) => ({ workspace, level, name: le
 
 async function lift(ctx, each) {
   const isDone = await confirmed(`Unthrottle ${who(each)}?`, {
-    text: "This sender's queued e-mails can be sent again. Abuse detection will not throttle the sender for one day.",
+    text: "Sending will resume for this sender's queued e-mails. Abuse detection will not throttle the sender for one day.",
     yes: "Unthrottle", tone: "main",
     act: () => post("/v1/admin/senders/unthrottle", named(each)),
     done: `Unthrottled ${who(each)}.`,

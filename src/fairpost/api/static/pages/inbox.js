@@ -23,7 +23,7 @@ export default {
     const items = listed(ctx);
     return [
       heading("Inbox", h("p.quiet.said", { role: "status" }, said(ctx, items)),
-        items.some((item) => !isRead(item.id)) && button("Mark all read", () => { markAllRead(Number(ctx.live?.newest ?? items[0].id)); ctx.show(); }),
+        items.some((item) => !isRead(item.id)) && button("Mark all as read", () => { markAllRead(Number(ctx.live?.newest ?? items[0].id)); ctx.show(); }),
         ctx.live?.count ? button("Delete all", () => deleteAll(ctx), { tone: "danger" }) : null),
       h("div.inbox", { "data-key": "inbox", class: ctx.params.id ? "has-mail" : null }, list(ctx, items), letter(ctx, items)),
     ];

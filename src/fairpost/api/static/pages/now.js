@@ -47,7 +47,7 @@ function numbers(live) {
     minorFigures(
       figure("Claimed", number(live.claimed + live.sending), `${number(live.sending)} being sent`),
       figure("Longest wait", duration(live.oldest_wait_s), live.next_due_at ? ["next due ", countdown(live.next_due_at)] : null),
-      live.health !== null && figure("Queue health", `× ${live.health.toFixed(1)}`, live.health >= 1 ? "good" : "long or late"),
+      live.health !== null && figure("Queue health", `× ${live.health.toFixed(1)}`, live.health >= 1 ? "good" : "falling behind"),
     ),
   ];
 }

@@ -38,7 +38,7 @@ function listed(ctx) {
 }
 
 const begin = (ctx) => dialog("New template", {
-  fields: [{ name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, dashes", hint: "Letters, digits, dots and dashes. If the template already exists, it is opened." }],
+  fields: [{ name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, dashes and underscores", hint: "Letters, digits, dots, dashes and underscores. If the template already exists, it is opened." }],
   yes: "Continue",
   act: async ({ name }) => void ctx.go(`/settings/templates/${segment(name)}`),
 });

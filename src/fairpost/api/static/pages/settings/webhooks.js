@@ -135,7 +135,7 @@ async function rotate(ctx, { id, url }) {
 
 async function replay(ctx, { id, url }) {
   const entered = await dialog(`Replay events to ${url}`, {
-    text: "All events since this time will be posted again with the same IDs.",
+    text: "All events since the time that you enter will be posted again with the same IDs.",
     fields: [{ name: "since", label: "Since", type: "datetime-local", required: true }],
     yes: "Replay",
     act: ({ since: start }) => post(`${PATH}/${segment(id)}/replay`, { since: new Date(start).toISOString() }),
