@@ -139,7 +139,7 @@ async def test_a_preview_says_what_a_prospect_lacks(api: Api, page: Page, bob: S
     preview = panel(page, "Preview")
     await expect(preview.get_by_text("Hi Ada")).to_be_visible()
     await entry(page, "Preview as").fill("ann@example.com")
-    await expect(preview.get_by_role("status")).to_contain_text("company missing")
+    await expect(preview.get_by_role("status")).to_contain_text("no value for company")
     await entry(page, "Text").fill('Of {{ company or "yours" }}')
     await expect(preview.get_by_text("Hi Ann")).to_be_visible()
     await expect(preview.get_by_text("Of yours")).to_be_visible()
