@@ -19,11 +19,11 @@ def test_every_example_can_be_typed_as_it_is() -> None:
 
 def test_the_figures_are_those_of_the_code() -> None:
     assert MESSAGE_BYTES_MAX == 35 * 1024 * 1024
-    assert "35 MB with its attachments encoded" in PAGE
+    assert "35 MB including encoded attachments" in PAGE
     assert JSON_BYTES_MAX == 3_500_000
     assert "larger than 3.5 MB" in PAGE
     assert WAITS_S == (1.0, 4.0)
-    assert "three attempts in total, after pauses of one and four seconds" in PAGE
+    assert "at most three times in total, after one and four seconds" in PAGE
     assert f"`{MARK}`" in PAGE
 
 
