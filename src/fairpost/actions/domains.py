@@ -193,8 +193,8 @@ async def _key_seen(actor: Actor, store: Store, request: NamedDomain, key: DkimK
 
 @action("domain.add_key", in_one_commit=False)
 async def add_key(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Adds a DKIM key. The key starts to sign once a check has found its DNS record; until then, the previous key
-    signs.
+    """Adds a DKIM key. The key is used for signing once a check has found its DNS record; until then, the previous key
+    is used.
 
     If a key is already waiting for its record, that key is returned instead.
     """

@@ -104,7 +104,7 @@ async def resolve(actor: Actor, request: ResolveEmail, store: Store) -> EmailMov
 
 @action("email.retry_failed", in_one_commit=False)
 async def retry_failed(actor: Actor, request: RetryFailed, store: Store) -> FailedRetried:
-    """Retries failed e-mails, a few hundred per commit. E-mails whose account is still suspended remain failed."""
+    """Retries failed e-mails, a few hundred per commit. E-mails whose account is still suspended are not retried."""
     retried = left = 0
     for workspace in [request.workspace] if request.workspace else await pinned.workspaces_with_failed(store):
         after: int | None = 0

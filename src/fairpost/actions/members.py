@@ -21,7 +21,7 @@ from fairpost.store.store import Store
 T = TypeVar("T")
 
 INVITATIONS_A_DAY_MAX = 100  # maximum per workspace
-INVITATIONS_AN_HOUR_MAX = 3  # maximum to one address
+INVITATIONS_AN_HOUR_MAX = 3  # maximum number of invitations to one address
 WAIT_S = 3_600
 
 

@@ -1,7 +1,7 @@
 """Actions on your own sign-in: use a link, choose or change a password, and end a session. Sessions of other people can
 also be ended.
 
-Signing in is handled in auth/, where a refusal is a return value, so the attempt count is committed.
+Signing in is handled in auth/, where a refusal is returned instead of raised, so that the attempt count is committed.
 """
 
 from dataclasses import dataclass, field
@@ -148,5 +148,5 @@ async def _record(actor: Actor, store: Store, action: str, person: Person, **det
 
 
 async def _record_own(actor: Actor, store: Store, action: str, person: Person) -> None:
-    """Writes an audit entry for the person that the link or password identified."""
+    """Writes an audit entry for the person identified by the link or password."""
     await _record(actor.named(f"{person.role} {person.address}"), store, action, person)

@@ -67,7 +67,7 @@ async def submit(
 def followed(caller: Caller, given: Any) -> str:
     """Returns the internal ID of the e-mail that a follow-up refers to.
 
-    Invalid IDs become 0, which does not exist, so the database rejects them like unknown ones.
+    Invalid IDs become 0, which no e-mail has, so the database rejects them in the same way as unknown IDs.
     """
     is_text = isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool))
     return str((caller.email_id(str(given)) if is_text else None) or 0)

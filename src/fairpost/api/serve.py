@@ -1,4 +1,4 @@
-"""Runs the service as several processes. A parent process holds the socket, and workers respond on it.
+"""Runs the service as several processes. A parent process holds the socket, and its workers answer the requests.
 
 SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
 requests in progress are still answered."""
@@ -85,7 +85,7 @@ def run_processes(
 ) -> None:
     """Serves until SIGINT or SIGTERM.
 
-    `factory` names a function without arguments that creates the application in each process.
+    `factory` names a function that takes no arguments and creates the application in each process.
     """
     config = config_for(factory, limits, factory=True, workers=processes, **_trust(limits))
     running = Multiprocess(config, sockets=[listener])

@@ -100,7 +100,7 @@ async def candidates(store: "Store", address: str, *, region: str, of_members: b
 async def the_one_meant(
     found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
 ) -> Candidate | Refused | None:
-    """Chooses one of the people with the same address if no workspace was given. Returns None if there is none.
+    """Chooses one of the people with the same address if no workspace was given. Returns None if `found` is empty.
 
     If there are several, the password decides. If the password is valid for several of them, the user must choose a
     workspace. All passwords of an address share a salt, so this takes no longer than checking a single password."""

@@ -56,7 +56,7 @@ async def _changed(store: Store, file: CampaignFile, known: Campaign | None, *, 
 
 
 async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
-    """Returns the file that describes this campaign. Applying it would change nothing."""
+    """Returns the file that describes this campaign. Applying the file would change nothing."""
     stored = await schedules.schedule_of(store, campaign.workspace)
     return CampaignFile(
         name=campaign.name,

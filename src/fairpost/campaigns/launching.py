@@ -42,7 +42,7 @@ class SchedulingResult:
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
     warnings: list[Reason] = field(default_factory=list)
-    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or time ran out
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or if time ran out
 
 
 async def launch(

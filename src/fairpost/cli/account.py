@@ -314,7 +314,7 @@ app.command()(share)
 
 
 def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | None]":
-    """Test the server. Return the steps, and the next command if one failed."""
+    """Test the server. Return the steps, and the next command if a step failed."""
     import asyncio
 
     from fairpost.startup.parts import host_name, network_guard, vault_of
@@ -394,7 +394,7 @@ async def _change(
     address: str | None,
     given: "Given | None",
 ) -> bool:
-    """Change an account. Return whether engines set it from environment variables."""
+    """Change an account. Return whether engines set the account from environment variables."""
     from fairpost.startup.environment import is_of_environment
     from fairpost.transports.registry import write_transport
 

@@ -159,7 +159,7 @@ def remove_key(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Remove a DKIM key. Fairpost stops signing mail with it.
+    """Remove a DKIM key. Fairpost stops signing mail with this key.
 
     \b
     Example: fairpost domain remove-key --workspace acme acme.example fp3k9x2m7qa1

@@ -334,7 +334,7 @@ def retry(
     """Retry e-mails that failed or bounced.
 
     Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few
-    hundred per commit. E-mails on an account that is still suspended remain failed.
+    hundred per commit. E-mails whose account is still suspended are not retried.
 
     \b
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
@@ -438,7 +438,9 @@ def _attachment(path: Path) -> "Attachment":
 
 
 def _for_each(ids: Sequence[str], act: "Act") -> None:
-    """Process each e-mail separately. A failure does not stop the others; it is reported at the end."""
+    """Process each e-mail separately. If one fails, the others are still processed, and the failure is reported at the
+    end.
+    """
 
     async def work(store: "Store") -> list[str | FairpostError]:
         return [await _outcome(act, store, id_) for id_ in ids]

@@ -40,8 +40,8 @@ def receive(
 ) -> None:
     """Receive bounces, complaints and replies.
 
-    For accounts with `bounces=DOMAIN` in their URL, each e-mail has its own address for reports at that domain. Point
-    the domain's MX record, or a transport of your mail server, at this command. The command accepts mail only for these
+    For accounts with `bounces=DOMAIN` in their URL, each e-mail has its own report address at that domain. Point the
+    domain's MX record, or a transport of your mail server, at this command. The command accepts mail only for these
     addresses and relays nothing.
 
     With --message, the command reads a single message, for use in a pipe from your mail server. It exits with code 75 if your mail server must keep the message and try again.

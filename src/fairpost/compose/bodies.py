@@ -16,8 +16,8 @@ PRINTABLE = bytes(range(0x20, 0x7F))
 PLAIN = PRINTABLE + b"\t\n"
 UNQUOTED = PLAIN.replace(b"=", b"")
 ESCAPES = [(bytes([byte]), b"=%02X" % byte) for byte in range(256)]
-# Matches complete lines of at most 76 characters. From a longer line, matches as much as possible without splitting an
-# =XX, but leaves room for the =. At the end, matches nothing.
+# Matches complete lines of at most 76 characters. At the end, matches nothing.
+# From a longer line, matches as much as possible without splitting an =XX, but leaves room for the =.
 UP_TO_SOFT_BREAK = re.compile(rb"(?:.{0,76}+\n)*+(?:.{73}[^\n=]{0,2}+|\Z)")
 CHUNK_BYTES = ROW_BYTES * ROWS_AT_ONCE
 CHUNK_ROWS = struct.Struct("76s" * ROWS_AT_ONCE)
@@ -58,8 +58,8 @@ def _is_smaller_quoted(data: bytes, unsafe: bytes) -> bool:
 
 
 def is_plain(data: bytes) -> bool:
-    """Returns whether text with LF line endings passes through every server unchanged. Text with a line that begins
-    with "From " does not, because mailbox files escape such lines.
+    """Returns whether text with LF line endings passes through every server unchanged. Returns False for text with a
+    line that begins with "From ", because mailbox files escape such lines.
     """
     return (
         data.isascii()

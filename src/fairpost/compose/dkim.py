@@ -53,7 +53,7 @@ def signatures(keys: Sequence[SigningKey], head: bytes, *, body_hash: bytes, at:
 
 
 def hash_of_body(body: bytes) -> bytes:
-    """Returns the body hash in base64. Messages with the same body share it."""
+    """Returns the body hash in base64. Messages with the same body share this hash."""
     return b2a_base64(sha256(_relaxed_body(body)).digest(), newline=False)
 
 

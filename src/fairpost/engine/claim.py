@@ -41,7 +41,7 @@ class Batch:
         self._lease = lease
         self._books = books
         self._emails: deque[Outgoing] = deque()
-        self._unsendable: dict[EmailId, Reason] = {}  # why the recipient's fields do not fit the template
+        self._unsendable: dict[EmailId, Reason] = {}  # why the recipient's fields do not match the template
         self._low = 0  # when this many are left, more are claimed ahead; 0: never
         self._may_hold_more = False  # e-mails unknown here, because the response to a claim was lost
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -95,7 +95,7 @@ class Batch:
                 assert_never(claim.verdict)
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
-        if not self._emails:  # gone between claiming and loading: others may be waiting
+        if not self._emails:  # disappeared between claiming and loading; others may be waiting
             return Rested(Idle.BUSY, claim.next_at)
         if not troubles.has_passed:
             await self._keep_one(other_than=troubles.last)

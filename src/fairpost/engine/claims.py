@@ -57,7 +57,7 @@ class ClaimGroup:
         self._tasks: set[asyncio.Task[None]] = set()
         self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # accounts that are working, by pool
         self._supplying: dict[AccountId, asyncio.Future[None]] = {}  # accounts for which a claim ahead is in progress
-        self._left_out: set[AccountId] = set()  # a claim ahead had nothing for them: they wait until they run out
+        self._left_out: set[AccountId] = set()  # a claim ahead found nothing for them, so they wait until they run out
 
     def join(self, pool: str, member: Member) -> None:
         self._members.setdefault(pool, WeakValueDictionary())[member.lease.account_id] = member

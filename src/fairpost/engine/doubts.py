@@ -105,7 +105,7 @@ async def ask_about_doubts(
 async def _send_after_all(
     store: Store, transport: DraftingTransport, account: Account, email: Outgoing, permission: Permission
 ) -> bool:
-    """Send the draft whose sending had started. Return False if the result is still unknown.
+    """Send the draft, which the provider has reported as unsent. Return False if the result is still unknown.
 
     A provider sends a draft only once, no matter how often it is asked to send it.
     """

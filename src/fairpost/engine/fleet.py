@@ -23,7 +23,7 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock, machine
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = 10  # e-mails that an account whose shared process died sends alone before it may share one again
+SUSPECT_EMAILS = 10  # after its shared process dies, an account sends this many e-mails alone before sharing one again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
 # Exit codes that no account is to blame for: a normal exit, an exit on request, or the loss of the orchestrator.
@@ -100,7 +100,7 @@ class Fleet:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing is running and nothing is being forked."""
+        """Whether no process is running or being forked."""
         return not (self._workers or self._asked)
 
     def barred(self) -> set[AccountId]:

@@ -75,7 +75,7 @@ class StepGroup:
             self._commit_asked()
 
     def _gathered(self) -> None:
-        """Commit although no other step arrived in time."""
+        """Commit even though no other step arrived in time."""
         self._alarm = None
         if self._asked and not self._under_way:
             self._commit_asked()

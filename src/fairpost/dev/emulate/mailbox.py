@@ -146,8 +146,8 @@ class Rules:
     index_lag_s: float = 5.0  # time until a search can find a new message
     message_ids: MessageIds = MessageIds.REWRITE
     recipients_max: int = 100
-    # According to the documentation, the subject and the references must match. In practice, Gmail often uses only the
-    # threadId.
+    # According to the documentation, the subject and the references must match.
+    # In practice, Gmail often uses only the threadId.
     threads_are_checked: bool = True
 
 

@@ -1,6 +1,6 @@
 """The capture server. It accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
-request. A 250 reply after the dot guarantees that the message is committed. If it could not be committed, the reply is
-451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
+request. A 250 reply after the dot guarantees that the message is committed. If the message could not be committed, the
+reply is 451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ STOCK_S = 0.25  # seconds of work that an account may hold, in addition to the e
 LONG_SEND_S = 2.0  # duration of a send after which nothing may be held
 LONG_PAUSE_S = 1.0  # duration of a pause during which nothing may be held
 GRACE_S = 1.0  # tolerance for what must happen immediately
-SLACK_S = 0.5  # tolerance beyond a limit, because there is a delay before observations
+SLACK_S = 0.5  # tolerance beyond a limit, because observations are slightly delayed
 BLIND_S = 1.0  # maximum time between two observations in real time for them to be comparable
 SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if there is mail of both classes
 
@@ -346,7 +346,7 @@ class Watch:
 
 
 def _waits_s(account: Account, now: datetime) -> float:
-    """Returns how long it takes until the account may send, or infinity if manual action is needed."""
+    """Returns the time until the account may send, in seconds, or infinity if manual action is needed."""
     barrier = availability(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0

@@ -18,8 +18,8 @@ from fairpost.system.chance import dice
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)
 ROUND = timedelta(minutes=1)
 WINDOW_ROUNDS = 10
-# Shares of whole e-mails can differ by one. Senders with a smaller fair share than this in a window are therefore not
-# compared.
+# Shares of whole e-mails can differ by one.
+# Senders with a smaller fair share than this in a window are therefore not compared.
 FAIR_SHARE_MIN = 5.0
 
 TITLES = {"fifo": "first come, first served", "seed": "whole shares in turn", "fairpost": "Fairpost"}

@@ -33,8 +33,8 @@ REAL_S_MAX = 1.0  # interval for checking whether the database has answered
 
 
 class CountedConnections(Connections):
-    """A pool with a single connection, so that the same seed always produces the same order. The pool counts its
-    current uses.
+    """A pool with a single connection, so that the same seed always produces the same order. The pool counts the tasks
+    that are using it or waiting for it.
     """
 
     in_use = 0

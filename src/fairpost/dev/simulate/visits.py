@@ -1,4 +1,4 @@
-"""Records the connections that providers received: the time, the account and the sender. They are recorded by the
+"""Records the time, account and sender of each connection that providers received. The connections are recorded by the
 servers, not by the engine.
 """
 
