@@ -38,7 +38,7 @@ class ResolveEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryFailed:
-    """Selects all e-mails that failed for a given reason. With `is_dry`, they are only counted."""
+    """Selects all e-mails that failed for a given reason. With `is_dry`, the e-mails are only counted."""
 
     reason: str
     workspace: str | None = None

@@ -71,8 +71,8 @@ class Reset(NamedPerson):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A person whose permissions were reduced. `keys` are the keys that were valid until now. Whether they are revoked
-    depends on the request.
+    """A person whose permissions were reduced. `keys` are the keys that were valid until now. Whether these keys are
+    revoked depends on the request.
     """
 
     person: Person

@@ -28,7 +28,7 @@ OVERLAP = timedelta(days=1)  # during this time, the old secret is also used for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddWebhook:
-    """A request to add a webhook. If `workspace` is None, it belongs to the operator.
+    """A request to add a webhook. If `workspace` is None, the webhook belongs to the operator.
 
     `owner` is the store that records which vault keys are in use; None means the action's own store.
     """
@@ -154,7 +154,7 @@ async def edit(actor: Actor, request: EditWebhook, store: Store) -> Webhook:
 
 @action("webhook.pause")
 async def pause(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
-    """Pauses an endpoint. Its events are kept until it is resumed."""
+    """Pauses an endpoint. The endpoint's events are kept until it is resumed."""
     hook = await webhooks.pause(store, await _webhook(actor, store, request), now=clock.now())
     await actor.record(store, "webhook.pause", hook.url, workspace=hook.workspace)
     return hook

@@ -98,7 +98,7 @@ class WorkspaceMoved:
 
 @action("workspace.place")
 async def place(actor: Actor, request: Place, store: Store) -> None:
-    """Assigns a region in the home database. Repeating it with the same region changes nothing."""
+    """Assigns a region in the home database. Repeating the action with the same region changes nothing."""
     known = await directory.find_region(store, request.workspace)
     await directory.place(store, request.workspace, region=request.region)
     if known is None:

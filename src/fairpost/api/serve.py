@@ -145,7 +145,7 @@ def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
 
 
 async def _opened(open_it: Callable[[], Awaitable[None]], log: Log) -> None:
-    """Opens the service. Until it is open, requests are answered with 503."""
+    """Opens the service. Until the service is open, requests are answered with 503."""
     try:
         await patiently(open_it, log, is_again=True)
     except FairpostError as error:

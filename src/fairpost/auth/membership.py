@@ -1,4 +1,4 @@
-"""People who can sign in. Invites them, sets their passwords, changes their roles, and disables them.
+"""People who can sign in. Invites people, sets their passwords, changes their roles, and disables them.
 
 The first admin needs no invitation.
 """

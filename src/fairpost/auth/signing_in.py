@@ -70,7 +70,7 @@ async def begin_sign_in(
 
 
 async def _better(store: "Store", person: Person, password: str, known: str) -> str | None:
-    """Returns a new hash of the password if the parameters or the salt of the existing hash are outdated."""
+    """Returns a new hash of the password if the existing hash has outdated parameters or an outdated salt."""
     like = await salt_of(store, person.address)
     return await passwords.hashed(password, like=like) if passwords.is_outdated(known, like=like) else None
 
@@ -102,8 +102,9 @@ async def the_one_meant(
 ) -> Candidate | Refused | None:
     """Chooses one of the people with the same address if no workspace was given. Returns None if `found` is empty.
 
-    If there are several, the password decides. If the password is valid for several of them, the user must choose a
-    workspace. All passwords of an address share a salt, so this takes no longer than checking a single password."""
+    If there are several, the password decides. If the password is valid for several of these people, the user must
+    choose a workspace. All passwords of an address share a salt, so this takes no longer than checking a single
+    password."""
     if len(found) < 2:
         return found[0] if found else None  # there is no choice, and the password is checked in the next step
     if passwords.is_busy():

@@ -116,7 +116,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
 
 
 class _Table:
-    """A table of the file. Errors in its values are added to `problems`, and reading continues."""
+    """A table of the file. Errors in the table's values are added to `problems`, and reading continues."""
 
     def __init__(self, kind: str, given: Mapping[str, Any], problems: list[str], place: str = "") -> None:
         self._given, self._problems, self._place = given, problems, place

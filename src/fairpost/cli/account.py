@@ -421,7 +421,7 @@ async def _write_secret(
     server: "ServerSettings | None",
     secret: str | None,
 ) -> None:
-    """Write the changes and the newly sealed secret. If `secret` is None, the stored one is kept."""
+    """Write the changes and the newly sealed secret. If `secret` is None, the stored secret is kept."""
     from fairpost.actions import accounts as actions
     from fairpost.startup.parts import vault_of
     from fairpost.vault.rotation import write_sealed

@@ -189,7 +189,7 @@ def export(name: Name, workspace: Workspace = None) -> None:
 def remove(name: Name, workspace: Workspace = None) -> None:
     """Remove a draft.
 
-    A launched campaign remains in history. To end one, run: fairpost campaign cancel.
+    A launched campaign remains in history. To end a launched campaign, run: fairpost campaign cancel.
 
     \b
     Example: fairpost campaign remove spring

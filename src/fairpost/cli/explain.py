@@ -1,6 +1,6 @@
 """`fairpost explain`: what a server's reply means and how the engine handles it. Uses no database and sends nothing.
 
-`explain_message` handles complete messages that were returned.
+`explain_message` handles complete returned messages.
 """
 
 import json

@@ -50,7 +50,7 @@ def work(
     Starts processes for the accounts that have work. You can run it on any number of machines that share one database.
     If there are regions, it sends only the e-mails of one region. With FAIRPOST_ENGINE=off, it sends nothing and waits
     until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails
-    to the queue. On the second, it stops immediately.
+    to the queue. On the second signal, it stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50

@@ -237,7 +237,7 @@ def suspend(
 ) -> None:
     """Suspend a workspace. Its keys stop working.
 
-    E-mails that are already queued will still be sent. To stop them as well, use: fairpost hold.
+    E-mails that are already queued will still be sent. To stop these e-mails as well, use: fairpost hold.
 
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"

@@ -3,9 +3,9 @@
 SMTP changes nothing that a signature covers: every line already ends with CRLF, bodies are 7-bit, and the receiver
 undoes dot-stuffing. Relaxed canonicalization tolerates servers that change white space.
 
-The headers below are signed if they are present. Each is listed once more than it occurs (oversigned), so a second From
-or List-Unsubscribe added in transit breaks the signature. The headers in ALWAYS are listed even if they are absent, so
-adding one also breaks the signature.
+The headers below are signed if they are present. Each header is listed one more time than it occurs (oversigned), so a
+second From or List-Unsubscribe added in transit breaks the signature. The headers in ALWAYS are listed even if they are
+absent, so adding one also breaks the signature.
 """
 
 import re

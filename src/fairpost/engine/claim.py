@@ -1,9 +1,9 @@
 """E-mails that the account has claimed but not started to send.
 
-They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
-longer hold. An e-mail whose sending does not start soon is returned to the queue, so other accounts in the pool can
-send it. An e-mail is forgotten only after the database has confirmed that it is back in the queue. When there is
-nothing else to do, the database is asked about e-mails that have not been confirmed yet.
+The e-mails are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account
+might no longer hold. An e-mail whose sending does not start soon is returned to the queue, so other accounts in the
+pool can send it. An e-mail is forgotten only after the database has confirmed that it is back in the queue. When there
+is nothing else to do, the database is asked about e-mails that have not been confirmed yet.
 """
 
 import asyncio
@@ -173,7 +173,7 @@ class Batch:
     # ── give back ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def fail_unsendable(self, email: Outgoing) -> bool:
-        """Fail an e-mail that cannot be rendered. Return False if the account no longer holds it."""
+        """Fail an e-mail that cannot be rendered. Return False if the account no longer holds the e-mail."""
         return await self._store.fail_claimed(self._lease.now_held, email.id, self._unsendable.pop(email.id))
 
     async def _keep_one(self, *, other_than: EmailId | None) -> None:
@@ -204,7 +204,9 @@ class Batch:
         await self.give_back(email, *filter(is_like_it, self._emails))
 
     def drop(self) -> None:
-        """Forget the claimed e-mails. The database returns them to the queue when the lease ends or is resumed."""
+        """Forget the claimed e-mails. The database returns these e-mails to the queue when the lease ends or is
+        resumed.
+        """
         self._emails.clear()
 
     def forget(self) -> None:

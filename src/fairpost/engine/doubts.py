@@ -43,7 +43,7 @@ class Doubts:
         self.ask_at: datetime | None = None
 
     def until_asked(self, until: datetime | None) -> datetime | None:
-        """Return the given moment or the next time to ask, whichever is earlier. Return None if there is neither."""
+        """Return the given moment or the next time to ask, whichever is earlier. Return None if neither exists."""
         return min((moment for moment in (until, self.ask_at) if moment is not None), default=None)
 
     async def resolve_if_due(self) -> None:

@@ -1,8 +1,9 @@
 """The worker processes of an engine: starting them, giving them accounts, handling their messages, and killing them if
 they hang.
 
-Tracks which accounts they drive, which of those are idle, and the dead workers that have not been recorded in the
-database yet. The orchestrator makes all decisions about accounts and queries the database; this module does neither.
+Tracks which accounts the workers drive, which of these accounts are idle, and which dead workers have not been recorded
+in the database yet. The orchestrator makes all decisions about accounts and queries the database; this module does
+neither.
 """
 
 import asyncio
@@ -140,7 +141,7 @@ class Fleet:
             self._tell(account_id, {"wake": account_id})
 
     def wake_one(self, account_ids: Iterable[AccountId]) -> bool:
-        """Wake one account that can send immediately. Return False if there is none."""
+        """Wake one account that can send immediately. Return False if there is no such account."""
         ready = next((id_ for id_ in account_ids if id_ in self._at_rest), None)
         if ready is not None:
             self._at_rest.discard(ready)

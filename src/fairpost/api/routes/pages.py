@@ -62,7 +62,7 @@ def _file(content: bytes, media_type: str, policy: str = POLICY) -> File:
 
 
 def _frames(page: bytes, script: bytes) -> dict[str, File]:
-    """Returns the frames. Their script is inline, so every browser can check its hash."""
+    """Returns the frames. The frames' script is inline, so every browser can check its hash."""
     content = page.replace(FRAME_SCRIPT, b"<script>" + script + b"</script>")
     hash_ = f"sha256-{b64encode(hashlib.sha256(script).digest()).decode()}"
     return {

@@ -1,4 +1,4 @@
-"""Unsubscribe links. They need no sign-in and no cookies, because the link itself is the authorization.
+"""Unsubscribe links. The links need no sign-in and no cookies, because the link itself is the authorization.
 
 A POST request unsubscribes the recipient immediately (RFC 8058), because mail providers send it on behalf of their
 users. GET changes nothing, because scanners follow every link. Instead, it shows a page whose button posts to another

@@ -212,7 +212,7 @@ class Mailboxes:
         del box.drafts[draft_id]
 
     def send_draft(self, address: str, draft_id: str) -> Message:
-        """Sends a draft and removes it. Its message gets a new ID in the same thread."""
+        """Sends a draft and removes it. The message gets a new ID in the same thread."""
         box = self.box(address)
         draft = box.draft(draft_id)
         self.check_sendable(draft.message.raw)

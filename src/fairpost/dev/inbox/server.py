@@ -217,7 +217,7 @@ class _Handler:
         return f"250 2.0.0 Kept as {mail.id}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands on which the library crashes. Messages that cannot be stored are handled elsewhere."""
+        """Handles commands that crash the library. Messages that cannot be stored are handled elsewhere."""
         return "500 5.5.2 Command not recognised"
 
     async def _stored(self, server: _Connection, session: Session, envelope: Envelope) -> Mail | None:

@@ -1,6 +1,6 @@
 """Checks rules that must hold for every provider. Observations are made from outside, in the database and in the
-servers' records, and do not use the engine's own reports. They are made many times a second, both in simulations and in
-real time.
+servers' records, and do not use the engine's own reports. The observations are made many times a second, both in
+simulations and in real time.
 
 The maximum wait of a newcomer is derived as follows. Each ready sender may be served once before the newcomer. The
 newcomer must therefore be served after as many sends as there are ready senders. Each observation adds the number of
@@ -290,7 +290,7 @@ class Watch:
         for watched in self._watched.values():
             seen = [visit for visit in self._visits.all if visit.account == watched.account]
             if watched.behaviour.is_gmail and not self._is_exact:
-                continue  # over HTTP, a server cannot detect which of its answers belong to one attempt
+                continue  # over HTTP, a server cannot detect which of its answers belong to the same attempt
             cut, in_log = sum(visit.was_cut for visit in seen), logged.get(ids[watched.account], 0)
             # A conversation that was cut off may or may not be an attempt.
             if not len(seen) - cut <= in_log <= len(seen):

@@ -1,5 +1,5 @@
 """Three ways to choose the next sender, with one interface: by arrival, by the original plan, and by Fairpost's actual
-SQL. They only accept and release e-mails; they are measured elsewhere.
+SQL. The algorithms only accept and release e-mails; they are measured elsewhere.
 """
 
 from collections import defaultdict, deque

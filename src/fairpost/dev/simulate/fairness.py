@@ -1,6 +1,6 @@
 """Runs one scenario with three ways of choosing the next sender, using the same arrivals and slots, and compares them.
 A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
-outside, based on the e-mails that arrived and left. They use no data from the algorithms.
+outside, based on the e-mails that arrived and left. The measurements use no data from the algorithms.
 """
 
 from collections import Counter, defaultdict

@@ -15,7 +15,7 @@ from fairpost.system import clock
 @dataclass(slots=True, kw_only=True)
 class Visit:
     """A conversation in which the server received an e-mail. `was_cut` means that the client disconnected in the middle
-    of it.
+    of the conversation.
     """
 
     account: str
