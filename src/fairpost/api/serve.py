@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # time to start a process on a busy machine; an unresponsive process is replaced after the same time
+START_S_MAX = 120  # time to start a process on a busy machine; unresponsive processes are also replaced after this time
 DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
 CONNECTIONS_AT_ONCE = 1_000  # connections per process; above this limit, idle connections are closed to make room
 USUAL_LIMITS = ClientLimits()
@@ -118,7 +118,8 @@ async def serving(
 def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
     """Builds the application for a process.
 
-    `opened` is a context manager that yields the Service. It is entered in the event loop of the serving process.
+    `opened` is a context manager that yields the Service. The context is entered in the event loop of the serving
+    process.
     """
     gc.disable()  # imported modules are never freed, so there is no point in scanning them again and again
     from fairpost.api.app import build_app

@@ -167,7 +167,7 @@ async def _begin(
 async def resend_code(
     store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
 ) -> SignInBegun | Refused:
-    """Sends another code for the same browser, which invalidates earlier ones. Earlier failed attempts still count."""
+    """Sends another code for the same browser, which invalidates earlier codes. Earlier failed attempts still count."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)

@@ -30,8 +30,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis. The axis always covers the values in `includes`. With `log`, equal ratios are drawn at equal distances.
-    """
+    """An axis, which always covers the values in `includes`. With `log`, equal ratios are drawn at equal distances."""
 
     unit: Unit = Unit.NUMBER
     label: str = ""

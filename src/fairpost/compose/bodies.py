@@ -54,7 +54,7 @@ def encode_text_file(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_smaller_quoted(data: bytes, unsafe: bytes) -> bool:
-    """Returns whether quoted-printable is no longer than base64, not counting escaped line endings."""
+    """Returns whether quoted-printable is at most as long as base64, not counting escaped line endings."""
     return len(data) * 77 // 75 + 2 * len(unsafe) <= len(data) * 104 // 76
 
 

@@ -63,7 +63,7 @@ class Batch:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def fill(self, most: int, troubles: Troubles) -> Rested | None:
-        """Claim up to `most` e-mails. Return None if at least one can be sent."""
+        """Claim up to `most` e-mails. Return None if at least one e-mail can be sent."""
         await self._claims.await_supply(self._lease.now_held.account_id)
         if self._emails:
             return None

@@ -150,5 +150,5 @@ class ClaimGroup:
             member.take_ahead(lease, await self._loaded(claim))
 
     async def _loaded(self, claim: Claim) -> list[Outgoing]:
-        """Load each account's e-mails separately: hundreds at once would block the event loop."""
+        """Load each account's e-mails separately, because loading hundreds at once would block the event loop."""
         return await self._store.load(claim.ids) if claim.ids else []

@@ -67,8 +67,8 @@ class Doubts:
 async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
     """Apply the policy of each e-mail in doubt, unless the provider can be asked or the mailbox has yet to be searched.
 
-    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or if no attempts are left, a manual
-    decision is needed.
+    With `resend`, the e-mail waits as it would after any failed attempt. With `hold`, or if no attempts are left, a
+    manual decision is needed.
     """
     waited = await store.doubts_to_resend(account_id)
     for email in await store.load(list(waited)):

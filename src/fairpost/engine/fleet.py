@@ -89,7 +89,7 @@ class Fleet:
         self._epochs: dict[AccountId, Epoch] = {}  # epochs of the leases that this engine's workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
         self._held_up: set[AccountId] = set()  # accounts whose workers are gone but not yet proven dead
-        self._lost: dict[int, list[Dead]] = {}  # accounts by pid of workers that are gone, but not yet proven dead
+        self._lost: dict[int, list[Dead]] = {}  # the accounts of workers that are gone but not yet proven dead, by PID
         self._is_finishing = False
         self.ours: dict[AccountId, bool] = {}  # whether the account is idle
         self.dead: list[Dead] = []  # not yet reported to the database

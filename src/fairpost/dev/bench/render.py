@@ -1,7 +1,7 @@
 """Measures how long rendering an e-mail takes.
 
-A campaign e-mail is compared with str.format_map. A system e-mail with a workspace's content is compared with one whose
-content comes from the files. Both measurements include the lookup that decides which content applies.
+Rendering a campaign e-mail is compared with str.format_map. A system e-mail with a workspace's content is compared with
+one whose content comes from the files. Both measurements include the lookup that decides which content applies.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

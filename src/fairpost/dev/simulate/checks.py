@@ -32,7 +32,7 @@ LONG_PAUSE_S = 1.0  # duration of a pause during which nothing may be held
 GRACE_S = 1.0  # tolerance for what must happen immediately
 SLACK_S = 0.5  # tolerance beyond a limit, because observations are slightly delayed
 BLIND_S = 1.0  # maximum time between two observations in real time for them to be comparable
-SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if there is mail of both classes
+SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if both classes have mail
 
 RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 

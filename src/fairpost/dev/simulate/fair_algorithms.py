@@ -108,7 +108,9 @@ class Fairpost:
 
     @classmethod
     async def open(cls, store: Store, scenario: Scenario, now: datetime) -> Self:
-        """Opens the queue, which needs an empty database. Adds one account without limits and the senders' weights."""
+        """Opens the queue, which needs an empty database. Adds one account without limits, and sets the senders'
+        weights.
+        """
         account = await store.add_account("simulated", address="simulated@post.test", limits=Limits())
         lease = await store.take_lease(account, owner="simulation", seconds=60.0 * (scenario.minutes + 1), now=now)
         assert lease is not None

@@ -215,7 +215,7 @@ def _windows(record: Record) -> Iterator[list[float]]:
 def _largest_share(record: Record) -> float:
     """Returns the largest share of the slots in a window that any sender got.
 
-    Rounds are included only if the other senders had enough e-mails waiting for all slots.
+    Rounds are included only if the other senders had enough e-mails waiting to fill all slots.
     """
     slots = record.scenario.slots_per_minute
     disputed = [
