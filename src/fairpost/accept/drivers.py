@@ -36,9 +36,9 @@ _ENQUEUE = statement(_SQL)
 
 
 class Row(Protocol):
-    """A result row. After enqueueing, it contains the ID and whether the e-mail is new. For a refused e-mail, it
-    contains the field and the message. If a quota was exceeded, it also contains the time at which the quota allows
-    e-mails again.
+    """A result row. After enqueueing, the row contains the e-mail's ID and whether the e-mail is new. For a refused
+    e-mail, the row contains the field and the message. If a quota was exceeded, the row also contains the time at which
+    e-mails will be accepted again.
     """
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -66,8 +66,8 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# Lets type checkers distinguish these connections without any driver. At run time, the connection's class determines
-# the driver.
+# Lets type checkers distinguish these connections without any driver.
+# At run time, the connection's class determines the driver.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 
@@ -133,9 +133,8 @@ def codes_of(error: Exception) -> set[str]:
 def _psycopg(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg import Cursor
 
-    # Creates its own cursor, because conn.cursor() may return a class that does not support %s. Keeps psycopg from
-    # preparing the statement after a few executions, because behind a pooler, the next transaction may run in a session
-    # without the prepared statement.
+    # Creates its own cursor, because conn.cursor() may return a class that does not support %s.
+    # The statement is never prepared: behind a pooler, the next transaction may run in a session without it.
     with Cursor(conn, row_factory=_plain_rows) as cursor:
         return cursor.execute(sql.percent, (given,), prepare=False).fetchall()
 

@@ -106,7 +106,7 @@ class Enqueued:
 class Rejected:
     """The reason why one e-mail in a batch was rejected. Nothing was stored for that e-mail.
 
-    If the e-mail exceeded its user's quota, `until` is the time at which the quota allows e-mails again.
+    If the e-mail exceeded its user's quota, `until` is when e-mails will be accepted again.
     """
 
     field: str
@@ -269,7 +269,7 @@ def _encode_more(value: Any) -> Any:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_encode_more)
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text "\u0000", whose backslash JSON doubles
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # does not match the text "\u0000", because JSON doubles its backslash
 
 
 def _address(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Query e-mail status over the caller's own connection, inside its transaction.
 
 The database returns only e-mails from workspaces that the connection's login may access (sql/observe/status.sql). This
-module converts its JSON to Python values.
+module converts the database's JSON to Python values.
 """
 
 import json

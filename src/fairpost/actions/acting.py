@@ -1,7 +1,7 @@
 """What all actions have in common: the actor, the outcome, and the audit entry.
 
-An action is one use case: `(actor, request, store) -> Done | Refused`. It makes a change and writes an audit entry in
-one commit. A refusal changes nothing. Front ends only parse requests and render outcomes.
+An action is one use case: `(actor, request, store) -> Done | Refused`. An action makes a change and writes an audit
+entry in one commit. A refusal changes nothing. Front ends only parse requests and render outcomes.
 """
 
 from collections.abc import Awaitable, Callable

@@ -213,7 +213,7 @@ async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[
         found += [
             Reason("campaign.content_faulty", **about, fault=each.code, finding=each.text)
             for each in shown.findings
-            if each.level is Level.BAD and each.code != MISSING_LINK  # for which there is a separate warning
+            if each.level is Level.BAD and each.code != MISSING_LINK  # a missing link has a separate warning
         ]
     return found
 
@@ -231,7 +231,7 @@ async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
 
 
 async def _unchecked(store: Store, campaign: Campaign) -> list[Reason]:
-    """Returns warnings about From domains of the workspace's own accounts that have never been checked."""
+    """Returns warnings about those From domains of the workspace's own accounts that have never been checked."""
     accounts = await store.accounts(serving=[campaign.route])
     own = {domain_of(account.address) for account in accounts if account.workspace == campaign.workspace}
     about = {"name": campaign.name, "workspace": campaign.workspace}
@@ -259,7 +259,7 @@ async def plan(
 ) -> SchedulingResult:
     """Plans the e-mails of a launched campaign.
 
-    This action is not audited. If it is interrupted, an engine finishes the planning.
+    This action is not audited. If the action is interrupted, an engine finishes the planning.
     """
     if launched.already == 0:
         await forecasting.remember(store, launched.campaign, now=await store.now())
@@ -303,7 +303,7 @@ async def _move(
     *,
     so_already: Sequence[str],
 ) -> CampaignMoved:
-    """Moves a campaign to another state. Does nothing if its state is already in `so_already`."""
+    """Moves a campaign to another state. Does nothing if the campaign's state is already in `so_already`."""
     is_moved = await move(await _campaign(store, request))
     campaign = await _campaign(store, request)
     if not is_moved and campaign.state not in so_already:

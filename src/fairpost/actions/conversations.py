@@ -20,7 +20,7 @@ REFERENCES_CHARS_MAX = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A workspace's conversation. Refusals show its `public_id`."""
+    """A workspace's conversation. Refusals show the conversation's `public_id`."""
 
     id: ConversationId
     workspace: str
@@ -29,8 +29,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelConversation:
-    """A request to label a conversation. `labels` replaces all labels; None keeps them. Then `add` and `remove` are
-    applied.
+    """A request to label a conversation. `labels` replaces all labels, or keeps them if it is None; `add` and `remove`
+    are then applied.
     """
 
     named: Named
@@ -68,8 +68,8 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAccepted:
-    """The e-mail is invalid, or it exceeds a quota that allows e-mails again at `until`. `code` is the database's error
-    code.
+    """The e-mail is invalid, or it exceeds a quota. If it exceeds a quota, `until` is when e-mails will be
+    accepted again. `code` is the database's error code.
     """
 
     field: str

@@ -46,7 +46,7 @@ class NamedDomain:
 class CheckDomain(NamedDomain):
     """A request to check a domain's DNS and servers. If `resolver` is None, the system's resolver is used.
 
-    `ask_tls` asks an account's server what TLS it offers. If it is None, servers are not asked.
+    `ask_tls` asks an account's server what TLS it offers. If `ask_tls` is None, servers are not asked.
     """
 
     resolver: "Resolver | None" = None
@@ -130,8 +130,8 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
 
 
 async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
-    """Returns the domain's keys. If none of them signs mail, also returns the nearest parent domain's keys that sign
-    mail from this domain.
+    """Returns the domain's keys. If none of these keys signs mail, also returns the nearest parent domain's keys that
+    sign mail from this domain.
     """
     known = await dkim.keys_of(store, workspace)
     signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}
@@ -193,8 +193,8 @@ async def _key_seen(actor: Actor, store: Store, request: NamedDomain, key: DkimK
 
 @action("domain.add_key", in_one_commit=False)
 async def add_key(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Adds a DKIM key. The key starts to sign once a check has found its DNS record; until then, the previous key
-    signs.
+    """Adds a DKIM key. The key is used for signing once a check has found its DNS record; until then, the previous key
+    is used.
 
     If a key is already waiting for its record, that key is returned instead.
     """

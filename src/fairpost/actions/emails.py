@@ -38,7 +38,7 @@ class ResolveEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryFailed:
-    """Selects all e-mails that failed for a given reason. With `is_dry`, they are only counted."""
+    """Selects all e-mails that failed for a given reason. With `is_dry`, the e-mails are only counted."""
 
     reason: str
     workspace: str | None = None
@@ -104,7 +104,7 @@ async def resolve(actor: Actor, request: ResolveEmail, store: Store) -> EmailMov
 
 @action("email.retry_failed", in_one_commit=False)
 async def retry_failed(actor: Actor, request: RetryFailed, store: Store) -> FailedRetried:
-    """Retries failed e-mails, a few hundred per commit. E-mails whose account is still suspended remain failed."""
+    """Retries failed e-mails, a few hundred per commit. E-mails whose account is still suspended are not retried."""
     retried = left = 0
     for workspace in [request.workspace] if request.workspace else await pinned.workspaces_with_failed(store):
         after: int | None = 0

@@ -37,7 +37,8 @@ class DropHistory:
 class HistoryDropped:
     """The months that were dropped.
 
-    `is_in_use` means that a long transaction locks the history tables, so the other months have to be dropped later.
+    If `is_in_use` is True, a long transaction is locking the history tables, and the other months must be dropped
+    later.
     """
 
     dropped: list[DroppedMonth]
@@ -54,7 +55,7 @@ class ShareAccount:
 
 @action("secrets.rotate", in_one_commit=False)
 async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> Rotation | None:
-    """Rotates the master key. Returns None if there is no key and no password yet.
+    """Rotates the master key. Returns None if neither a key nor a password exists yet.
 
     The passwords and the audit entry are written in one commit, and then the key file is written.
     """

@@ -16,8 +16,8 @@ KEYS_MAX = 1_000  # maximum per workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddKey:
-    """A request to add a key. The key expires at `expires_at`, or after the duration `lasts`. If neither is given, it
-    never expires.
+    """A request to add a key. The key expires at `expires_at`, or after the duration `lasts`. If neither is given, the
+    key never expires.
     """
 
     workspace: str
@@ -74,7 +74,7 @@ async def add(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
 
 @action("key.revoke")
 async def revoke(actor: Actor, request: RevokeKey, store: Store) -> ApiKey:
-    """Revokes a key. It stops working immediately."""
+    """Revokes a key. The key stops working immediately."""
     key = await workspaces.revoke_key(store, request.workspace, request.key)
     if key is None:
         raise Refusal("key.unknown", key=request.key, workspace=request.workspace)

@@ -21,7 +21,7 @@ from fairpost.store.store import Store
 T = TypeVar("T")
 
 INVITATIONS_A_DAY_MAX = 100  # maximum per workspace
-INVITATIONS_AN_HOUR_MAX = 3  # maximum to one address
+INVITATIONS_AN_HOUR_MAX = 3  # maximum number of invitations to one address
 WAIT_S = 3_600
 
 
@@ -71,8 +71,8 @@ class Reset(NamedPerson):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A person whose permissions were reduced. `keys` are the keys that were valid until now. Whether they are revoked
-    depends on the request.
+    """A person whose permissions were reduced. `keys` are the keys that were valid until now. Whether these keys are
+    revoked depends on the request.
     """
 
     person: Person

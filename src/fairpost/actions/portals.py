@@ -63,7 +63,7 @@ async def override(actor: Actor, request: OverridePortal, store: Store) -> Overr
 
 @action("portal.reset")
 async def reset(actor: Actor, request: NamedPortal, store: Store) -> bool:
-    """Resets the content to the built-in files. Returns False if the workspace had not overridden it."""
+    """Resets the content to the built-in files. Returns False if the workspace had not overridden the content."""
     try:
         is_reset = await _desk(actor, request, store).remove_override(request.workspace, request.portal, request.type)
     except NotFound:

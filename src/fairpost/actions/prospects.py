@@ -81,7 +81,7 @@ async def import_(actor: Actor, request: ImportProspects, store: Store) -> Impor
 
 @action("list.remove")
 async def remove_list(actor: Actor, request: RemoveList, store: Store) -> None:
-    """Removes a list. Its prospects are kept."""
+    """Removes a list. The list's prospects are kept."""
     about = {"name": request.name, "workspace": request.workspace}
     try:
         if not await prospects.remove_list(store, request.workspace, request.name):

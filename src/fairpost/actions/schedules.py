@@ -51,7 +51,7 @@ class ScheduleSet:
 
 @action("schedule.set")
 async def set_(actor: Actor, request: SetSchedule, store: Store) -> ScheduleSet:
-    """Sets the schedule. It applies immediately, even to e-mails that are already queued."""
+    """Sets the schedule. The new schedule applies immediately, even to e-mails that are already queued."""
     workspace = request.workspace
     before = await schedules.schedule_of(store, workspace)
     wanted = _merged(Schedule() if request.is_whole else before.schedule, request)

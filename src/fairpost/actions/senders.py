@@ -99,8 +99,9 @@ class Unthrottle:
 class SetUser:
     """Settings of a workspace or user. None keeps a value; 0 or "" removes it.
 
-    With `policy`, the tier is decided immediately. Without it, an engine decides the tier later. Callers that may not
-    see scores use this. With `is_whole`, omitted values are removed, and the age is unknown if `since` is omitted.
+    With `policy`, the tier is decided immediately. Without it, an engine decides the tier later; callers that may not
+    see scores therefore omit it. With `is_whole`, omitted values are removed, and the age is unknown if `since` is
+    omitted.
     """
 
     sender: SenderId
@@ -124,7 +125,9 @@ async def pause(actor: Actor, request: Pause, store: Store) -> Paused:
 
 @action("resume")
 async def resume(actor: Actor, request: Resume, store: Store) -> Paused:
-    """Resumes sending. After a restore, this also confirms the database in its current state."""
+    """Resumes sending. After a restore, this also confirms that sending may continue with the database's current
+    contents.
+    """
     ended = await pauses.resume_everything(store, by=actor.who)
     if ended is not None:
         await actor.record(store, "resume", EVERYTHING, workspace=None)
@@ -146,7 +149,7 @@ async def hold(actor: Actor, request: Hold, store: Store) -> datetime | None:
 async def pause_workspace(actor: Actor, request: PauseWorkspace, store: Store) -> bool:
     """Pauses a workspace and returns whether it was already paused.
 
-    Once this is committed, none of its e-mails are started.
+    Once this is committed, no more sends are started for the workspace.
     """
     _require_future(request.until, await store.now())
     name = request.workspace

@@ -1,7 +1,7 @@
 """Actions on your own sign-in: use a link, choose or change a password, and end a session. Sessions of other people can
 also be ended.
 
-Signing in is handled in auth/, where a refusal is a return value, so the attempt count is committed.
+Signing in is handled in auth/, where a refusal is returned instead of raised, so that the attempt count is committed.
 """
 
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSession:
-    """One of the caller's sessions. It is either the current session, given by its `token`, or another session of the
-    same person, given by its `id` from a list.
+    """One of the caller's sessions. It is either the current session, identified by its `token`, or another session of
+    the same person, identified by its `id` from a list.
     """
 
     person: Person
@@ -148,5 +148,5 @@ async def _record(actor: Actor, store: Store, action: str, person: Person, **det
 
 
 async def _record_own(actor: Actor, store: Store, action: str, person: Person) -> None:
-    """Writes an audit entry for the person that the link or password identified."""
+    """Writes an audit entry for the person identified by the link or password."""
     await _record(actor.named(f"{person.role} {person.address}"), store, action, person)

@@ -116,5 +116,5 @@ def _counting(lines: Iterable[Entry | BadLine], counted: Counter[str]) -> Iterat
 
 
 def _audited(workspace: str) -> str | None:
-    """Returns the workspace for the audit entry. Entries about all workspaces belong to the installation."""
+    """Returns the workspace for the audit entry. Entries that apply to all workspaces belong to the installation."""
     return None if workspace == EVERYBODY else workspace

@@ -162,7 +162,7 @@ async def put_sequence(actor: Actor, request: PutSequence, store: Store) -> Sequ
 
 @action("sequence.remove")
 async def remove_sequence(actor: Actor, request: Named, store: Store) -> None:
-    """Removes a sequence. Its templates are kept."""
+    """Removes a sequence. The sequence's templates are kept."""
     sequence = await _sequence(store, request)
     if not await templates.remove_sequence(store, sequence):
         campaigns = (await _sequence(store, request)).campaigns

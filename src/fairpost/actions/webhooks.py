@@ -23,12 +23,12 @@ from fairpost.webhooks.signing import SECRET_BYTES, key_of, signature, written
 from fairpost.webhooks.urls import WrongUrl, addresses, target_of
 
 WEBHOOKS_MAX = 50  # maximum per workspace
-OVERLAP = timedelta(days=1)  # during this time, the old secret also signs
+OVERLAP = timedelta(days=1)  # during this time, the old secret is also used for signing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddWebhook:
-    """A request to add a webhook. If `workspace` is None, it belongs to the operator.
+    """A request to add a webhook. If `workspace` is None, the webhook belongs to the operator.
 
     `owner` is the store that records which vault keys are in use; None means the action's own store.
     """
@@ -154,7 +154,7 @@ async def edit(actor: Actor, request: EditWebhook, store: Store) -> Webhook:
 
 @action("webhook.pause")
 async def pause(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
-    """Pauses an endpoint. Its events are kept until it is resumed."""
+    """Pauses an endpoint. The endpoint's events are kept until it is resumed."""
     hook = await webhooks.pause(store, await _webhook(actor, store, request), now=clock.now())
     await actor.record(store, "webhook.pause", hook.url, workspace=hook.workspace)
     return hook
@@ -179,7 +179,7 @@ async def remove(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
 
 @action("webhook.rotate", in_one_commit=False)
 async def rotate(actor: Actor, request: RotateWebhook, store: Store) -> WebhookWithSecret:
-    """Creates a new secret. The old secret also signs until the overlap ends."""
+    """Creates a new secret. The old secret is also used for signing until the overlap ends."""
     hook = await _webhook(actor, store, request)
     owner, secret = request.owner or store, written(chance.secret_bytes(SECRET_BYTES))
     secret_id = await webhooks.next_secret_id(owner)

@@ -98,7 +98,7 @@ class WorkspaceMoved:
 
 @action("workspace.place")
 async def place(actor: Actor, request: Place, store: Store) -> None:
-    """Assigns a region in the home database. Repeating it with the same region changes nothing."""
+    """Assigns a region in the home database. Repeating the action with the same region changes nothing."""
     known = await directory.find_region(store, request.workspace)
     await directory.place(store, request.workspace, region=request.region)
     if known is None:
@@ -107,7 +107,7 @@ async def place(actor: Actor, request: Place, store: Store) -> None:
 
 @action("workspace.add")
 async def add(actor: Actor, request: AddWorkspace, store: Store) -> WorkspaceAdded:
-    """Adds a workspace. An existing one is left unchanged."""
+    """Adds a workspace. An existing workspace is left unchanged."""
     workspaces.require_name(request.name)
     known = await workspaces.find_workspace(store, request.name)
     loans = [] if known else _loans(request)
@@ -156,7 +156,9 @@ async def change_settings(actor: Actor, request: ChangeSettings, store: Store) -
 
 @action("workspace.suspend")
 async def suspend(actor: Actor, request: Suspend, store: Store) -> WorkspaceMoved:
-    """Suspends a workspace. Its keys and members are locked out, but its queued e-mails are still sent."""
+    """Suspends a workspace. Its keys stop working and its members are locked out, but its queued e-mails are still
+    sent.
+    """
     await _workspace(store, request.name)
     changed = await workspaces.suspend_workspace(store, request.name, reason=request.reason)
     if changed:

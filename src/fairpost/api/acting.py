@@ -73,8 +73,8 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
 
 
 def _with_mistakes(reason: Reason, fields: Fields) -> ApiError:
-    """Returns an error that lists all mistakes as details. Its message contains the first one, for clients that do not
-    show details."""
+    """Returns an error that lists all mistakes as details. The error's message contains the first mistake, for clients
+    that do not show details."""
     found = mistakes(reason)
     words = f"{sentence(reason)} {mistake_in_words(found[0]).rstrip('.')}. Nothing was changed."
     return ApiError("invalid", words, details=[_mistake(each, fields) for each in found])

@@ -33,8 +33,7 @@ T = TypeVar("T")
 
 KEYS_MAX = 10_000
 
-# Responses contain only public IDs. If a number was not converted, it does not match the pattern, and the response is
-# not sent.
+# Responses contain only public IDs. An unconverted number does not match the pattern, so the response is not sent.
 Id = Annotated[str, StringConstraints(pattern=rf"^[a-z]{{2}}_[0-9a-f][{SIGNS}]{{12}}$")]
 # A number, for admins only. It is sent as a string, because many JSON parsers round numbers above 2^53.
 Number = Annotated[

@@ -151,7 +151,7 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
         redoc_url=None,
     )
     app.state.service = service
-    for routes in ROUTES:  # include_router would build each route a second time at the first request
+    for routes in ROUTES:  # include_router would build each route a second time on the first request
         app.router.routes.extend(routes.router.routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)

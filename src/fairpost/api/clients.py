@@ -53,7 +53,7 @@ class Clients:
         return bool(proxies and host) and any(ip_address(host or "") in network for network in proxies)
 
     def add(self, client: str | None, connection: Connection) -> bool:
-        """Adds a connection. Returns False, without adding it, if the client is at its limit."""
+        """Adds a connection. Returns False, without adding the connection, if the client is at its limit."""
         if client is None:
             return True
         theirs = self._connections.setdefault(client, {})

@@ -45,7 +45,7 @@ def known_reason(reason: Reason, caller: Caller) -> Reason:
         params["pool"] = own_name(pool, caller)
     if isinstance(account := params.get("account"), str):
         params["account"] = own_account(account, caller) or SHARED
-        # The figures in `account.blocks_workspace` describe the workspace itself, so it may see them.
+        # The figures in `account.blocks_workspace` describe the workspace itself, so the workspace may see them.
         if params["account"] == SHARED and reason.code != "account.blocks_workspace":
             params |= dict.fromkeys((name for name in HIDDEN if name in params), None)
     if "by" in params and reason.code.startswith("everything."):

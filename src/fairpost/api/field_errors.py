@@ -183,7 +183,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """Returns one message with all types that the value could have."""
+    """Returns one message that lists all types that the value could have."""
     unique = list(dict.fromkeys(words))
     kinds = [each.removeprefix("must be ") for each in unique if each.startswith("must be ")]
     if len(kinds) < len(unique):

@@ -1,4 +1,4 @@
-"""Submits e-mails for a workspace. All of them are validated in one place: the database."""
+"""Submits e-mails for a workspace. All e-mails are validated in one place: the database."""
 
 import json
 import math
@@ -53,8 +53,8 @@ async def submit(
 ) -> list[Taken | Refused]:
     """Submits e-mails in a separate commit and returns a result for each, in order.
 
-    If the e-mails were built from other requests, pass those as `requests`. They are compared with earlier requests
-    that used the same idempotency key.
+    If the e-mails were built from other requests, pass those as `requests`. These requests are compared with earlier
+    requests that used the same idempotency key.
     """
     said = json.dumps(requests, ensure_ascii=False) if requests is not None else None
     taken = await submit_json(
@@ -67,7 +67,7 @@ async def submit(
 def followed(caller: Caller, given: Any) -> str:
     """Returns the internal ID of the e-mail that a follow-up refers to.
 
-    Invalid IDs become 0, which does not exist, so the database rejects them like unknown ones.
+    Invalid IDs become 0, which no e-mail has, so the database rejects them in the same way as unknown IDs.
     """
     is_text = isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool))
     return str((caller.email_id(str(given)) if is_text else None) or 0)

@@ -14,12 +14,12 @@ from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
 
 HEAD_BYTES_MAX = 65_536
 HEAD_S_MAX = 10.0  # from connecting, or from the previous response, to the end of a request head
-# An unfinished head is counted only after this time, because many clients that connect at once are not an attack.
+# An unfinished head is counted only after this time, because many clients connecting at once is not an attack.
 HEAD_S_FREE = 1.0
 FIRST_S_MAX = 1.0  # how long a shutdown waits for the first request on a new connection
 REST_S_MAX = 5.0  # how long an unread body may continue after the response
-# After the response, up to this much of an unread body is discarded, because a client that is cut off may miss the
-# response.
+# After the response, up to this much of an unread body is discarded.
+# If the client were cut off instead, it might miss the response.
 REST_BYTES_MAX = 8_388_608
 STREAMS = ("/v1/live/", "/api/live/")
 

@@ -24,13 +24,13 @@ def filled(email: ShownEmail) -> Rendered | None:
 
 
 def words_of(email: ShownEmail) -> tuple[str | None, str | None]:
-    """The subject and text as the recipient reads them, or as stored if the fields do not match."""
+    """The subject and text as the recipient sees them, or as stored if the fields do not match."""
     said = filled(email) if email.has_places else None
     return (said.subject, said.text) if said else (email.subject, email.text)
 
 
 async def filled_subjects(store: Store, emails: Sequence[ListedEmail]) -> Subjects:
-    """Renders the subjects of campaign e-mails with placeholders, in one query."""
+    """Renders campaign e-mail subjects that contain placeholders, using one query."""
     with_places = {email.id: email for email in emails[:FILLED_MAX] if email.subject and OPENING.search(email.subject)}
     if not with_places:
         return {}

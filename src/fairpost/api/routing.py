@@ -15,7 +15,7 @@ _building = RLock()  # services in several threads share routes
 
 
 class LateRoute(APIRoute):
-    """A route that at first knows only its path and methods. Everything else is built for the first request or for the
+    """A route that initially has only its path and methods. Everything else is built for the first request or for the
     OpenAPI document.
     """
 

@@ -1,4 +1,4 @@
-"""Runs the service as several processes. A parent process holds the socket, and workers respond on it.
+"""Runs the service as several processes. A parent process holds the socket, and its workers answer the requests.
 
 SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
 requests in progress are still answered."""
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # time to start a process on a busy machine; an unresponsive process is replaced after the same time
+START_S_MAX = 120  # time to start a process on a busy machine; unresponsive processes are also replaced after this time
 DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
 CONNECTIONS_AT_ONCE = 1_000  # connections per process; above this limit, idle connections are closed to make room
 USUAL_LIMITS = ClientLimits()
@@ -85,7 +85,7 @@ def run_processes(
 ) -> None:
     """Serves until SIGINT or SIGTERM.
 
-    `factory` names a function without arguments that creates the application in each process.
+    `factory` names a function that takes no arguments and creates the application in each process.
     """
     config = config_for(factory, limits, factory=True, workers=processes, **_trust(limits))
     running = Multiprocess(config, sockets=[listener])
@@ -118,7 +118,8 @@ async def serving(
 def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
     """Builds the application for a process.
 
-    `opened` is a context manager that yields the Service. It is entered in the event loop of the serving process.
+    `opened` is a context manager that yields the Service. The context is entered in the event loop of the serving
+    process.
     """
     gc.disable()  # imported modules are never freed, so there is no point in scanning them again and again
     from fairpost.api.app import build_app
@@ -145,7 +146,7 @@ def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
 
 
 async def _opened(open_it: Callable[[], Awaitable[None]], log: Log) -> None:
-    """Opens the service. Until it is open, requests are answered with 503."""
+    """Opens the service. Until the service is open, requests are answered with 503."""
     try:
         await patiently(open_it, log, is_again=True)
     except FairpostError as error:

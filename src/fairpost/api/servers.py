@@ -29,7 +29,7 @@ def given_server(
 ) -> tuple[ServerSettings | None, str | None]:
     """Returns the server settings, and the secret to seal.
 
-    If the secret is kept, the settings contain the sealed one. Raises ApiError.
+    If the secret is kept, the settings contain the sealed secret. Raises ApiError.
     """
     kind = given_kind(given)
     if kind is None:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 RECENT_S = 2.0
 RECENTS_MAX = 100
 FIGURES_S_MAX = 8.0
-SIGHT_S_MAX = 1.0  # for all regions together, because load balancers wait two seconds
+SIGHT_S_MAX = 1.0  # for all regions together, because load balancers wait for two seconds
 NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # includes TimeoutError, which is an OSError
 
 

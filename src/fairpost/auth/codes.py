@@ -40,7 +40,7 @@ def is_code(browser_secret: str, given: str, *, emailed: bytes, local: bytes | N
 
 
 def csrf_token_of(session_token: str) -> str:
-    """Derives a session's CSRF token, which stays the same throughout the session. The token does not reveal the
+    """Derives a session's CSRF token, which stays the same throughout the session. The CSRF token does not reveal the
     session token.
     """
     digest = hmac.digest(_bytes(session_token), b"fairpost csrf token", "sha256")

@@ -35,7 +35,7 @@ class MadeKey:
 
 
 async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
-    """Returns all keys of a workspace, newest first. The store must have access to the table of people."""
+    """Returns all keys of a workspace, newest first. The store must have access to the table that stores people."""
     keys = await workspaces.keys(store, workspace)
     members = {person.address: person for person in await rows.listed(store, workspace)}
     makers = makers_of(keys)

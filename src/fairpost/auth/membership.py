@@ -1,4 +1,4 @@
-"""People who can sign in. Invites them, sets their passwords, changes their roles, and disables them.
+"""People who can sign in. Invites people, sets their passwords, changes their roles, and disables them.
 
 The first admin needs no invitation.
 """
@@ -165,7 +165,7 @@ async def local_operator_link(
     store: "Store", public_url: str, *, by: str = "fairpost up", now: datetime | None = None
 ) -> str | None:
     """Returns a link that signs in the user of this machine as an admin, without a password. The admin created for this
-    does not count as the first admin. Returns None if this admin was disabled.
+    purpose does not count as the first admin. Returns None if this admin was disabled.
     """
     async with store.together() as tx:
         person = await rows.find(tx, workspace=None, address=LOCAL_OPERATOR)

@@ -20,7 +20,7 @@ from argon2.low_level import hash_secret
 
 from fairpost.system import chance
 
-# The second recommendation of RFC 9106. After a change, each password is rehashed at the next sign-in.
+# The second recommendation of RFC 9106. If these parameters change, each password is rehashed at the next sign-in.
 HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len=32, salt_len=16)
 
 AT_ONCE_MAX = 2
@@ -43,7 +43,7 @@ _under_way = 0
 
 
 def complaint_about(password: str, *, address: str) -> str | None:
-    """Returns why the password is not allowed, or None if it is."""
+    """Returns why the password is not allowed, or None if the password is allowed."""
     if not CHARS_MIN <= len(password) <= CHARS_MAX:
         return f"A password must have {CHARS_MIN} to {CHARS_MAX} characters; this one has {len(password)}."
     plain = password.strip().casefold()
@@ -55,7 +55,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether so many passwords are waiting to be hashed that a new one would wait for several seconds."""
+    """Returns whether the queue of passwords to hash is so long that a new one would wait for several seconds."""
     return _under_way >= WAITING_MAX
 
 

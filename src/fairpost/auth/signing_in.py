@@ -70,7 +70,7 @@ async def begin_sign_in(
 
 
 async def _better(store: "Store", person: Person, password: str, known: str) -> str | None:
-    """Returns a new hash of the password if the parameters or the salt of the existing hash are outdated."""
+    """Returns a new hash of the password if the existing hash has outdated parameters or an outdated salt."""
     like = await salt_of(store, person.address)
     return await passwords.hashed(password, like=like) if passwords.is_outdated(known, like=like) else None
 
@@ -100,10 +100,11 @@ async def candidates(store: "Store", address: str, *, region: str, of_members: b
 async def the_one_meant(
     found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
 ) -> Candidate | Refused | None:
-    """Chooses one of the people with the same address if no workspace was given. Returns None if there is none.
+    """Chooses one of the people with the same address if no workspace was given. Returns None if `found` is empty.
 
-    If there are several, the password decides. If the password is valid for several of them, the user must choose a
-    workspace. All passwords of an address share a salt, so this takes no longer than checking a single password."""
+    If there are several, the password decides. If the password is valid for several of these people, the user must
+    choose a workspace. All passwords of an address share a salt, so this takes no longer than checking a single
+    password."""
     if len(found) < 2:
         return found[0] if found else None  # there is no choice, and the password is checked in the next step
     if passwords.is_busy():
@@ -166,7 +167,7 @@ async def _begin(
 async def resend_code(
     store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
 ) -> SignInBegun | Refused:
-    """Sends another code for the same browser, which invalidates earlier ones. Earlier failed attempts still count."""
+    """Sends another code for the same browser, which invalidates earlier codes. Earlier failed attempts still count."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)

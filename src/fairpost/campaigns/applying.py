@@ -22,7 +22,7 @@ OWN_NAME_MAX = 91  # so that a template name with a suffix such as `.step-100` i
 class Applied:
     changes: tuple[Change, ...]
     is_new: bool
-    campaign: Campaign | None  # None if the campaign does not exist, which is possible only after a comparison
+    campaign: Campaign | None  # None if the campaign does not exist, which is possible only when comparing
 
 
 async def compare(store: Store, file: CampaignFile) -> Applied:
@@ -56,7 +56,7 @@ async def _changed(store: Store, file: CampaignFile, known: Campaign | None, *, 
 
 
 async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
-    """Returns the file that describes this campaign. Applying it would change nothing."""
+    """Returns the file that describes this campaign. Applying the file would change nothing."""
     stored = await schedules.schedule_of(store, campaign.workspace)
     return CampaignFile(
         name=campaign.name,

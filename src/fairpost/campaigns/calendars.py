@@ -1,4 +1,4 @@
-"""Computes a workspace's calendar for the coming weeks, and stores it for the release of mail."""
+"""Computes a workspace's calendar for the coming weeks, and stores it for use when mail is released."""
 
 from datetime import datetime
 

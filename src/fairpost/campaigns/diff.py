@@ -61,7 +61,7 @@ def in_lines(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Splits text into lines. Text that is present has at least one line, and a final line feed adds an empty line."""
+    """Splits text into lines. Text other than None has at least one line, and a final line feed adds an empty line."""
     return [] if text is None else text.split("\n")
 
 

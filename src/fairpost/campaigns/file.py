@@ -1,6 +1,6 @@
 """A campaign as a TOML file, which can be kept under version control. This module defines the file's keys and checks
-their values. It checks only the file itself and the template files that the file names. Other modules check whether its
-lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
+their values. It checks only the file itself and the template files that the file names. Other modules check whether the
+file's lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
 """
 
 import re
@@ -29,7 +29,7 @@ T = TypeVar("T")
 FILE_BYTES_MAX = 16_777_216
 STEPS_MAX = 100
 KEY_CHARS_MAX = 100
-UNKNOWN_TOLD_MAX = 20  # number of unknown keys reported per table, because an unrelated file may have thousands
+UNKNOWN_TOLD_MAX = 20  # maximum number of unknown keys reported per table, because an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
 KEYS: dict[str, tuple[str, ...]] = {  # allowed keys by table; the first table is the file itself
@@ -116,7 +116,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
 
 
 class _Table:
-    """A table of the file. Errors in its values are added to `problems`, and reading continues."""
+    """A table of the file. Errors in the table's values are added to `problems`, and reading continues."""
 
     def __init__(self, kind: str, given: Mapping[str, Any], problems: list[str], place: str = "") -> None:
         self._given, self._problems, self._place = given, problems, place

@@ -89,8 +89,8 @@ async def compute(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
 
 
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
-    """Stores the forecast once, at launch. If it cannot be computed, the reason is stored instead, and the launch
-    continues.
+    """Stores the forecast once, at launch. If the forecast cannot be computed, the reason is stored instead, and the
+    launch continues.
     """
     with suppress(*DRIVER_ERRORS):  # an engine will store the forecast later
         written = await _forecast_in_writing(store, campaign, now=now, sent=0)

@@ -42,7 +42,7 @@ class SchedulingResult:
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
     warnings: list[Reason] = field(default_factory=list)
-    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or time ran out
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or if time ran out
 
 
 async def launch(
@@ -107,9 +107,9 @@ async def schedule(
 ) -> SchedulingResult:
     """Schedules all prospects in batches. If scheduling is interrupted, the finished batches are kept.
 
-    An engine may schedule prospects at the same time, and the result includes its e-mails. `already` is the number of
-    e-mails before this run, or None for the current number. After `seconds_max`, this function stops, and an engine
-    schedules the remaining prospects. `progress` is called with the number of prospects handled so far.
+    An engine may schedule prospects at the same time, and the result includes the engine's e-mails. `already` is the
+    number of e-mails before this run, or None for the current number. After `seconds_max`, this function stops, and an
+    engine schedules the remaining prospects. `progress` is called with the number of prospects handled so far.
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()

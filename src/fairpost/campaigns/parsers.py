@@ -13,7 +13,7 @@ from fairpost.model.campaign import Gap
 from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
-RampUp = tuple[int, tuple[int, ...]]  # either how many days the quota grows evenly, or the percentage for each day
+RampUp = tuple[int, tuple[int, ...]]  # days over which the quota grows evenly, or the percentage for each day
 Hours = tuple[time, time]
 
 DURATION_S_MAX = 366 * 86_400
@@ -116,8 +116,8 @@ def gap_in_words(pause: Gap | None) -> str:
 def ramp_up(text: str) -> RampUp:
     """Parses a ramp-up.
 
-    `10d` grows evenly over ten days. `10%,20%,50%` gives the share for each day. `yes` is the default ramp-up. `none`
-    means no ramp-up.
+    `10d` increases the quota evenly over ten days. `10%,20%,50%` gives the percentage for each day. `yes` is the
+    default ramp-up. `none` means no ramp-up.
     """
     tidy = _tidy(text)
     if tidy in ("yes", "none"):
@@ -160,7 +160,7 @@ def _span(part: str) -> Iterator[int]:
 
 
 def _day(name: str) -> int:
-    """Parses a day name. Its first three letters are sufficient."""
+    """Parses a day name. The first three letters are sufficient."""
     numbers = [number for number, day in enumerate(DAYS, 1) if len(name) >= 3 and day.startswith(name)]
     if not numbers:
         raise ValueError

@@ -71,8 +71,8 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns a test e-mail for the queue. It has the same content and uses the same accounts, but is sent immediately,
-    to another address. It does not count as a step of the campaign.
+    """Returns a test e-mail for the queue. The test e-mail has the same content and uses the same accounts, but is sent
+    immediately, to another address. It does not count as a step of the campaign.
     """
     through = {"account": campaign.route[1:]} if campaign.route.startswith("@") else {"pool": campaign.route}
     return {

@@ -29,7 +29,7 @@ async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
 
 
 def is_same_thread(first: str, other: str) -> bool:
-    """Returns whether Gmail treats both as the same subject. Gmail ignores reply prefixes and spaces."""
+    """Returns whether Gmail treats both subjects as the same. Gmail ignores reply prefixes and spaces."""
     return _bare(first) == _bare(other)
 
 

@@ -2,8 +2,9 @@
 
 A `Fragment` is one `<svg>` element for a page; `document` puts one or more into a file. A fragment has no script, style
 or id, only classes, so it works under the strictest content security policy and can appear twice on a page.
-`stylesheet()` returns the light and dark colours for both. Pages load it from the server, and standalone files embed it. A chart scales to
-its container and stays readable at a width of 360 pixels. Its `<desc>` describes the chart for screen readers.
+`stylesheet()` returns the light and dark colours for pages and files. Pages load it from the server, and standalone
+files embed it. A chart scales to its container and stays readable at a width of 360 pixels. A `<desc>` describes the
+chart for screen readers.
 
 The classes:
 

@@ -30,7 +30,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis. It always covers the values in `includes`. With `log`, equal ratios are drawn at equal distances."""
+    """An axis, which always covers the values in `includes`. With `log`, equal ratios are drawn at equal distances."""
 
     unit: Unit = Unit.NUMBER
     label: str = ""
@@ -201,7 +201,7 @@ Walls = Callable[[datetime], Iterator[datetime]]
 def _on_the_wall(axis: Axis, low: float, high: float, walls: Walls) -> Iterator[tuple[float, datetime]]:
     """Yields local times with their positions, except times that the zone skips.
 
-    `walls` are local times without a zone, and the first of them is not later than the given one.
+    `walls` are local times without a zone, and the first of these is never later than the time passed in.
     """
     zone = ZoneInfo(axis.timezone)
     for wall in walls(_local(axis, low).replace(tzinfo=None)):

@@ -19,7 +19,7 @@ def stylesheet() -> str:
 
 
 def document(panels: Sequence[Fragment], *, title: str, about: str = "", columns: int = 1) -> str:
-    """Returns an SVG that any browser can open. The panels fill it row by row."""
+    """Returns an SVG that any browser can open. The panels fill the SVG row by row."""
     if columns < 1:
         raise ValueError(f"a document must have at least 1 column, got {columns}")
     size = max((panel.text_size for panel in panels), default=16.0)

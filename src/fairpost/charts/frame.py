@@ -19,7 +19,7 @@ TOOLTIPS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of the legend: a shape with a name."""
+    """A legend entry: a shape with a name."""
 
     name: str
     classes: str

@@ -1,6 +1,6 @@
 """Output of `fairpost simulate abuse`: rates, and a line for each kind of sender.
 
-Both are shown for each of the two scoring methods.
+The rates and lines are shown for each of the two scoring methods.
 """
 
 from collections.abc import Mapping

@@ -315,7 +315,7 @@ app.command()(share)
 
 
 def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | None]":
-    """Test the server. Return the steps, and the next command if one failed."""
+    """Test the server. Return the steps, and the next command if a step failed."""
     import asyncio
 
     from fairpost.startup.parts import host_name, network_guard, vault_of
@@ -395,7 +395,7 @@ async def _change(
     address: str | None,
     given: "Given | None",
 ) -> bool:
-    """Change an account. Return whether engines set it from environment variables."""
+    """Change an account. Return whether engines set the account from environment variables."""
     from fairpost.startup.environment import is_of_environment
     from fairpost.transports.registry import write_transport
 
@@ -422,7 +422,7 @@ async def _write_secret(
     server: "ServerSettings | None",
     secret: str | None,
 ) -> None:
-    """Write the changes and the newly sealed secret. If `secret` is None, the stored one is kept."""
+    """Write the changes and the newly sealed secret. If `secret` is None, the stored secret is kept."""
     from fairpost.actions import accounts as actions
     from fairpost.startup.parts import vault_of
     from fairpost.vault.rotation import write_sealed

@@ -505,7 +505,7 @@ def _gap(text: str) -> "Gap | None":
 
 
 def _require_names(*, pool: str, user: str) -> None:
-    """Check these values following the same rules as for a campaign file."""
+    """Check these values by the same rules as in a campaign file."""
     from fairpost.campaigns import values
 
     for option, check, given in (("--pool", values.pool, pool), ("--user", values.user, user or "nobody")):

@@ -188,7 +188,7 @@ def _key_as_dict(key: "DkimKey") -> dict[str, object]:
 
 
 def txt_value(text: str) -> str:
-    """Return the value as in zone files: strings of at most 255 characters."""
+    """Return the value as written in zone files: strings of at most 255 characters."""
     return " ".join(f'"{text[start : start + 255]}"' for start in range(0, len(text), 255))
 
 

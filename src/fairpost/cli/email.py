@@ -438,7 +438,9 @@ def _attachment(path: Path) -> "Attachment":
 
 
 def _for_each(ids: Sequence[str], act: "Act") -> None:
-    """Process each e-mail separately. A failure does not stop the others; it is reported at the end."""
+    """Process each e-mail separately. If one fails, the others are still processed, and the failure is reported at the
+    end.
+    """
 
     async def work(store: "Store") -> list[str | FairpostError]:
         return [await _outcome(act, store, id_) for id_ in ids]

@@ -1,4 +1,4 @@
-"""`fairpost emulate`: emulated mail providers on this machine. No mail leaves it."""
+"""`fairpost emulate`: emulated mail providers on this machine. No mail leaves this machine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

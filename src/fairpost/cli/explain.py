@@ -1,6 +1,6 @@
 """`fairpost explain`: what a server's reply means and how the engine handles it. Uses no database and sends nothing.
 
-`explain_message` handles complete messages that were returned.
+`explain_message` handles complete returned messages.
 """
 
 import json
@@ -272,13 +272,13 @@ def _print(explained: Explained) -> None:
 
 
 class Follows(NamedTuple):
-    email: str  # sent, bounced, failed, retried (by its own schedule) or deferred (with the account)
+    email: str  # sent, bounced, failed, retried (on its own schedule) or deferred (with the account)
     uses_try: bool
     account: str  # goes_on, rests_seconds, rests_minutes, suspended
 
 
 def _follows(explained: Explained) -> Follows:
-    """Judge as the engine does, for an e-mail to one recipient that has attempts left."""
+    """Judge the reply as the engine would, for an e-mail to one recipient that has attempts left."""
     from fairpost.model.verdict import Bounced, Deferred, Failed, Retry, Sent, Untouched
     from fairpost.policy.verdicts import is_about_our_pace, judge, suspend_reason
 

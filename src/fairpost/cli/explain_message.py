@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def explain_messages(source: str, *, as_json: bool, now: datetime) -> bool:
-    """Print a line of JSON, or a paragraph, for each message. Return False if one could not be read."""
+    """Print a line of JSON, or a paragraph, for each message. Return False if a message could not be read."""
     from fairpost.returns.classify import classify
 
     is_well, is_first = True, True

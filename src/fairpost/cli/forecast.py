@@ -185,7 +185,7 @@ def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str,
 
 
 def _senders(given: list[str] | None) -> "list[Sender]":
-    """Return accounts by preset, numbered if a preset has more than one."""
+    """Return accounts by preset, numbered if a preset has more than one account."""
     from fairpost.cli.limit_options import named_preset
     from fairpost.policy.forecast import Sender
     from fairpost.providers.presets import read_presets

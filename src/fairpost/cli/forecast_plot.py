@@ -8,7 +8,7 @@ from fairpost.policy.forecast.buckets import buckets
 
 
 def draw_forecast(found: Forecast, *, timezone: str) -> str:
-    """Return an SVG, identical for the same forecast."""
+    """Return an SVG. The same forecast always produces the same SVG."""
     over_time = buckets(found, timezone)
     length_s = over_time.length.total_seconds()
     counts = [(at.timestamp(), count) for at, count in over_time.counts]

@@ -23,7 +23,7 @@ _HEADINGS = re.compile(r"^#{2,3} ", re.MULTILINE)
 
 
 def regenerated(page: str) -> str:
-    """Return the page with the current commands. Its head and notes are kept."""
+    """Return the page with the current commands. The top of the page and all notes are kept."""
     head = _HEADINGS.split(page)[0].rstrip()
     notes = {found[1]: found[2].strip() for found in re.finditer(_SECTION, page)}
     groups = ("\n\n".join((f"## {title}", *_sections(names, notes))) for title, names in GROUPS.items())

@@ -29,8 +29,8 @@ def rotate_(
 ) -> None:
     """Encrypt every password with a new key.
 
-    Creates a new key unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key.
-    If the command is interrupted, no password is lost. Run the command again.
+    Creates a new key unless FAIRPOST_SECRET_KEY is set. If FAIRPOST_SECRET_KEY is set, FAIRPOST_SECRET_KEY_OLD must be
+    the previous key. If the command is interrupted, no password is lost. Run the command again.
 
     \b
     Example: fairpost secrets rotate

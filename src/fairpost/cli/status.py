@@ -63,7 +63,7 @@ def _mailboxes(facts: "Facts") -> "list[Condition]":
 
 
 def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
-    """Print pauses and redirection at the top."""
+    """Print any pause and any redirection of mail at the top."""
     from fairpost.policy.conditions import of_pause
     from fairpost.reasons.rendering import shown
 

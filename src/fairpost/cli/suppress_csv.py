@@ -52,8 +52,9 @@ class Defaults:
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at different separators,
-# so this applies after any separator. An apostrophe is doubled so that reading removes exactly what writing added.
+# Spreadsheets treat = + - @ at the start of a cell as the start of a formula.
+# They may split a line at different separators, so this applies after any separator.
+# An apostrophe is doubled so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")
 
@@ -90,7 +91,7 @@ def cells(entry: Suppression) -> tuple[str, ...]:
 
 
 def read_list(file: BinaryIO, *, name: str, defaults: Defaults) -> Iterator[Entry | BadLine]:
-    """Read UTF-8, with or without a byte order mark and a header. Cells are separated by comma, semicolon or tab.
+    """Read UTF-8, with or without a byte order mark and a header. Cells are separated by commas, semicolons or tabs.
 
     All kinds of line endings are accepted.
     """
@@ -207,6 +208,6 @@ def _broken(text: str) -> str | None:
 
 
 def _moment(text: str) -> datetime:
-    """Parse a time. Without a time zone, it is in UTC."""
+    """Parse a time. A time without a time zone is in UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -112,7 +112,9 @@ def up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to start. `demo_emails` is 0 for no demonstration. A port of None means the default or a free one."""
+    """What to start. `demo_emails` is 0 for no demonstration. If a port is None, the default port or a free one is
+    used.
+    """
 
     demo_emails: int
     browser: bool
@@ -197,7 +199,7 @@ async def _run(settings: Settings, url: str, wanted: Wanted, lock: TextIO, over:
             )
         if (
             wanted.demo_emails and settings.regions is None
-        ):  # with regions, each name permanently belongs to one of them
+        ):  # with regions, each workspace name permanently belongs to one region
             await put_workspaces(store)
         _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
         if wanted.browser:

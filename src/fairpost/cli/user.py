@@ -44,7 +44,7 @@ User = Annotated[
 
 
 def _since(text: str) -> datetime:
-    """Parse a date, which means midnight UTC."""
+    """Parse a date as midnight UTC on that day."""
     try:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:

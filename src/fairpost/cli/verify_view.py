@@ -1,4 +1,4 @@
-"""Output of testing a server: each step, the server's reply, and the next step."""
+"""Output of a server test: each step, the server's reply, and the next step."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -131,7 +131,7 @@ def pools(
     """Show or change the pools that a workspace may use.
 
     The pools that you specify replace all earlier ones. A workspace can always use its own accounts. The pool for the
-    service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent.
+    service's own e-mails (FAIRPOST_SERVICE_POOL) can be lent only to the operator's own workspace.
 
     \b
     Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
@@ -237,7 +237,7 @@ def suspend(
 ) -> None:
     """Suspend a workspace. Its keys stop working.
 
-    E-mails that are already queued will still be sent. To stop them as well, use: fairpost hold.
+    E-mails that are already queued will still be sent. To stop these e-mails as well, use: fairpost hold.
 
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"
@@ -271,7 +271,7 @@ def _show_moved(moved: "WorkspaceMoved", *, as_json: bool) -> None:
 
 
 def _lent(written: "Sequence[str]") -> "list[Lent]":
-    """Parse `fast` or `fast=acme.com,news@acme.org`. Without =, From must be at a verified domain."""
+    """Parse `fast` or `fast=acme.com,news@acme.org`. Without =, the From address must be at a verified domain."""
     from fairpost.actions.lending import Lent
 
     pairs = [each.partition("=") for each in written]

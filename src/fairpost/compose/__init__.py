@@ -1,6 +1,6 @@
 """Converts an e-mail to bytes: headers, body and envelope, ready for SMTP. No I/O, no clock, no randomness.
 
-The standard library's composer is correct but takes milliseconds. This one assembles the bytes directly; the tests
+The standard library's composer is correct but takes milliseconds. This composer assembles the bytes directly; the tests
 check them with two parsers.
 """
 

@@ -23,7 +23,7 @@ NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # the first word fits
 
 
 def plain_address(address: str) -> str:
-    """Returns the address as written in the envelope and the headers. It is ASCII unless the local part is not."""
+    """Returns the address as written in the envelope and the headers, in ASCII unless the local part is not ASCII."""
     if PLAIN_ADDRESS.fullmatch(address):
         return address
     local, _, domain = address.rpartition("@")

@@ -1,7 +1,8 @@
 """Transfer encodings, which turn any body into lines of ASCII.
 
-Text stays plain if possible; otherwise, it is quoted-printable or base64, whichever is smaller. Other files are base64.
-A body has no line ending after its content: the line ending before a boundary is added when the parts are joined.
+Text stays plain if possible; otherwise, it is quoted-printable or base64, whichever is smaller. Other files are encoded
+in base64. A body has no line ending after its content: the line ending before a boundary is added when the parts are
+joined.
 """
 
 import binascii
@@ -16,8 +17,8 @@ PRINTABLE = bytes(range(0x20, 0x7F))
 PLAIN = PRINTABLE + b"\t\n"
 UNQUOTED = PLAIN.replace(b"=", b"")
 ESCAPES = [(bytes([byte]), b"=%02X" % byte) for byte in range(256)]
-# Matches complete lines of at most 76 characters. From a longer line, matches as much as possible without splitting an
-# =XX, but leaves room for the =. At the end, matches nothing.
+# Matches complete lines of at most 76 characters. At the end, matches nothing.
+# From a longer line, matches as much as possible without splitting an =XX, but leaves room for the =.
 UP_TO_SOFT_BREAK = re.compile(rb"(?:.{0,76}+\n)*+(?:.{73}[^\n=]{0,2}+|\Z)")
 CHUNK_BYTES = ROW_BYTES * ROWS_AT_ONCE
 CHUNK_ROWS = struct.Struct("76s" * ROWS_AT_ONCE)
@@ -53,13 +54,13 @@ def encode_text_file(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_smaller_quoted(data: bytes, unsafe: bytes) -> bool:
-    """Returns whether quoted-printable is no longer than base64, not counting escaped line endings."""
+    """Returns whether quoted-printable is at most as long as base64, not counting escaped line endings."""
     return len(data) * 77 // 75 + 2 * len(unsafe) <= len(data) * 104 // 76
 
 
 def is_plain(data: bytes) -> bool:
-    """Returns whether text with LF line endings passes through every server unchanged. Text with a line that begins
-    with "From " does not, because mailbox files escape such lines.
+    """Returns whether text with LF line endings passes through every server unchanged. Returns False for text with a
+    line that begins with "From ", because mailbox files escape such lines.
     """
     return (
         data.isascii()

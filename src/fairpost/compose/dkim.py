@@ -3,9 +3,9 @@
 SMTP changes nothing that a signature covers: every line already ends with CRLF, bodies are 7-bit, and the receiver
 undoes dot-stuffing. Relaxed canonicalization tolerates servers that change white space.
 
-The headers below are signed if they are present. Each is listed once more than it occurs (oversigned), so a second From
-or List-Unsubscribe added in transit breaks the signature. The headers in ALWAYS are listed even if they are absent, so
-adding one also breaks the signature.
+The headers below are signed if they are present. Each header is listed one more time than it occurs (oversigned), so a
+second From or List-Unsubscribe added in transit breaks the signature. The headers in ALWAYS are listed even if they are
+absent, so adding one also breaks the signature.
 """
 
 import re
@@ -53,7 +53,7 @@ def signatures(keys: Sequence[SigningKey], head: bytes, *, body_hash: bytes, at:
 
 
 def hash_of_body(body: bytes) -> bytes:
-    """Returns the body hash in base64. Messages with the same body share it."""
+    """Returns the body hash in base64. Messages with the same body share this hash."""
     return b2a_base64(sha256(_relaxed_body(body)).digest(), newline=False)
 
 

@@ -116,8 +116,8 @@ def _envelope_shown(email: Outgoing) -> bytes:
 def message_id_of(email: Outgoing, *, domain: str) -> str:
     """Returns the Message-ID, which is the same for every attempt.
 
-    Installations that share a domain may have equal IDs; the hash tells them apart. The hash does not include the
-    internal number, because a recipient could find it by trial and error.
+    Installations that share a domain may assign the same e-mail ID; the hash keeps their Message-IDs distinct. The hash
+    does not include the internal number, because a recipient could find it by trial and error.
     """
     people = [person.address for person in email.recipients]
     origin = "\0".join([email.public_id or str(email.id), email.workspace, *people]).encode("utf-8", "replace")

@@ -27,7 +27,7 @@ def thread_headers(email: Outgoing) -> bytes:
 def _references(earlier: Earlier) -> list[str]:
     """Returns the IDs, oldest first and without duplicates, ending with the earlier message.
 
-    If there are too many, the first ID is kept, because it identifies the conversation.
+    If there are too many IDs, the first is kept, because it identifies the conversation.
     """
     before = [id_ for id_ in dict.fromkeys(earlier.references) if MESSAGE_ID.fullmatch(id_)]
     ids = [*[id_ for id_ in before if id_ != earlier.message_id], earlier.message_id]

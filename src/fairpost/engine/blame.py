@@ -55,7 +55,7 @@ class Books:
         return self.has_news and (self._is_old() or self.ledger.handled >= BOOK_MAX or has_bounced)
 
     async def write_before_rest(self, until: datetime | None) -> None:
-        """Write the outcomes if the account is resting long enough or the last write was long ago."""
+        """Write the outcomes if the account will rest for long enough, or if the last write was long ago."""
         is_long = until is None or until > self._lease.now() + timedelta(seconds=BOOK_S_MAX)
         if self.has_news and (self._is_old() or is_long):
             await self.write()

@@ -62,7 +62,7 @@ class Channel(asyncio.Protocol):
         self._ended()
 
     def send(self, message: Message) -> None:
-        """Send a message. Drop it if the other end is gone."""
+        """Send a message. Drop the message if the other end is gone."""
         if self._transport is not None:
             self._transport.write(encode(message))
 

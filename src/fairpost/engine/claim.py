@@ -1,9 +1,9 @@
 """E-mails that the account has claimed but not started to send.
 
-They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
-longer hold. An e-mail whose sending does not start soon is returned to the queue, so other accounts in the pool can
-send it. An e-mail is forgotten only after the database has confirmed that it is back in the queue. When there is
-nothing else to do, the database is asked about e-mails that have not been confirmed yet.
+The e-mails are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account
+might no longer hold. An e-mail whose sending does not start soon is returned to the queue, so other accounts in the
+pool can send it. An e-mail is forgotten only after the database has confirmed that it is back in the queue. When there
+is nothing else to do, the database is asked about e-mails that have not been confirmed yet.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Batch:
         self._lease = lease
         self._books = books
         self._emails: deque[Outgoing] = deque()
-        self._unsendable: dict[EmailId, Reason] = {}  # why the recipient's fields do not fit the template
+        self._unsendable: dict[EmailId, Reason] = {}  # why the recipient's fields do not match the template
         self._low = 0  # when this many are left, more are claimed ahead; 0: never
         self._may_hold_more = False  # e-mails unknown here, because the response to a claim was lost
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -63,7 +63,7 @@ class Batch:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def fill(self, most: int, troubles: Troubles) -> Rested | None:
-        """Claim up to `most` e-mails. Return None if at least one can be sent."""
+        """Claim up to `most` e-mails. Return None if at least one e-mail can be sent."""
         await self._claims.await_supply(self._lease.now_held.account_id)
         if self._emails:
             return None
@@ -95,7 +95,7 @@ class Batch:
                 assert_never(claim.verdict)
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
-        if not self._emails:  # gone between claiming and loading: others may be waiting
+        if not self._emails:  # disappeared between claiming and loading; others may be waiting
             return Rested(Idle.BUSY, claim.next_at)
         if not troubles.has_passed:
             await self._keep_one(other_than=troubles.last)
@@ -173,7 +173,7 @@ class Batch:
     # ── give back ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def fail_unsendable(self, email: Outgoing) -> bool:
-        """Fail an e-mail that cannot be rendered. Return False if the account no longer holds it."""
+        """Fail an e-mail that cannot be rendered. Return False if the account no longer holds the e-mail."""
         return await self._store.fail_claimed(self._lease.now_held, email.id, self._unsendable.pop(email.id))
 
     async def _keep_one(self, *, other_than: EmailId | None) -> None:
@@ -204,7 +204,9 @@ class Batch:
         await self.give_back(email, *filter(is_like_it, self._emails))
 
     def drop(self) -> None:
-        """Forget the claimed e-mails. The database returns them to the queue when the lease ends or is resumed."""
+        """Forget the claimed e-mails. The database returns these e-mails to the queue when the lease ends or is
+        resumed.
+        """
         self._emails.clear()
 
     def forget(self) -> None:

@@ -57,7 +57,7 @@ class ClaimGroup:
         self._tasks: set[asyncio.Task[None]] = set()
         self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # accounts that are working, by pool
         self._supplying: dict[AccountId, asyncio.Future[None]] = {}  # accounts for which a claim ahead is in progress
-        self._left_out: set[AccountId] = set()  # a claim ahead had nothing for them: they wait until they run out
+        self._left_out: set[AccountId] = set()  # a claim ahead found nothing for them, so they wait until they run out
 
     def join(self, pool: str, member: Member) -> None:
         self._members.setdefault(pool, WeakValueDictionary())[member.lease.account_id] = member
@@ -150,5 +150,5 @@ class ClaimGroup:
             member.take_ahead(lease, await self._loaded(claim))
 
     async def _loaded(self, claim: Claim) -> list[Outgoing]:
-        """Load each account's e-mails separately: hundreds at once would block the event loop."""
+        """Load each account's e-mails separately, because loading hundreds at once would block the event loop."""
         return await self._store.load(claim.ids) if claim.ids else []

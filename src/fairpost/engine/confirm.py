@@ -1,8 +1,8 @@
 """Check that the responding server has every commit that this machine knows of.
 
-The engines agree on this together (sql/release/server.sql) for each new server, and again after any trouble with the
-server. Until they have agreed, no e-mail is claimed or started. If commits are missing, all mail is paused until it is
-resumed manually.
+The engines must agree on this (sql/release/server.sql) for each new server, and again after any trouble with the
+server. Until they have agreed, no e-mail is claimed and no send is started. If commits are missing, all mail is paused
+until it is resumed manually.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -43,7 +43,7 @@ class Doubts:
         self.ask_at: datetime | None = None
 
     def until_asked(self, until: datetime | None) -> datetime | None:
-        """Return the given moment or the next time to ask, whichever is earlier. Return None if there is neither."""
+        """Return the given moment or the next time to ask, whichever is earlier. Return None if neither exists."""
         return min((moment for moment in (until, self.ask_at) if moment is not None), default=None)
 
     async def resolve_if_due(self) -> None:
@@ -67,8 +67,8 @@ class Doubts:
 async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
     """Apply the policy of each e-mail in doubt, unless the provider can be asked or the mailbox has yet to be searched.
 
-    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or if no attempts are left, a manual
-    decision is needed.
+    With `resend`, the e-mail waits as it would after any failed attempt. With `hold`, or if no attempts are left, a
+    manual decision is needed.
     """
     waited = await store.doubts_to_resend(account_id)
     for email in await store.load(list(waited)):
@@ -105,7 +105,7 @@ async def ask_about_doubts(
 async def _send_after_all(
     store: Store, transport: DraftingTransport, account: Account, email: Outgoing, permission: Permission
 ) -> bool:
-    """Send the draft whose sending had started. Return False if the result is still unknown.
+    """Send the draft, which the provider has reported as unsent. Return False if the result is still unknown.
 
     A provider sends a draft only once, no matter how often it is asked to send it.
     """

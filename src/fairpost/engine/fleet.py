@@ -1,8 +1,9 @@
 """The worker processes of an engine: starting them, giving them accounts, handling their messages, and killing them if
 they hang.
 
-Tracks which accounts they drive, which of those are idle, and the dead workers that have not been recorded in the
-database yet. The orchestrator makes all decisions about accounts and queries the database; this module does neither.
+Tracks which accounts the workers drive, which of these accounts are idle, and which dead workers have not been recorded
+in the database yet. The orchestrator makes all decisions about accounts and queries the database; this module does
+neither.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock, machine
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = 10  # e-mails that an account whose shared process died sends alone before it may share one again
+SUSPECT_EMAILS = 10  # after its shared process dies, an account sends this many e-mails alone before sharing one again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
 # Exit codes that no account is to blame for: a normal exit, an exit on request, or the loss of the orchestrator.
@@ -88,7 +89,7 @@ class Fleet:
         self._epochs: dict[AccountId, Epoch] = {}  # epochs of the leases that this engine's workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
         self._held_up: set[AccountId] = set()  # accounts whose workers are gone but not yet proven dead
-        self._lost: dict[int, list[Dead]] = {}  # accounts by pid of workers that are gone, but not yet proven dead
+        self._lost: dict[int, list[Dead]] = {}  # the accounts of workers that are gone but not yet proven dead, by PID
         self._is_finishing = False
         self.ours: dict[AccountId, bool] = {}  # whether the account is idle
         self.dead: list[Dead] = []  # not yet reported to the database
@@ -100,7 +101,7 @@ class Fleet:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing is running and nothing is being forked."""
+        """Whether no process is running or being forked."""
         return not (self._workers or self._asked)
 
     def barred(self) -> set[AccountId]:
@@ -140,7 +141,7 @@ class Fleet:
             self._tell(account_id, {"wake": account_id})
 
     def wake_one(self, account_ids: Iterable[AccountId]) -> bool:
-        """Wake one account that can send immediately. Return False if there is none."""
+        """Wake one account that can send immediately. Return False if there is no such account."""
         ready = next((id_ for id_ in account_ids if id_ in self._at_rest), None)
         if ready is not None:
             self._at_rest.discard(ready)

@@ -35,7 +35,7 @@ class StepGroup:
         self._left_out: set[asyncio.Task[None]] = set()
         self._places_alone = asyncio.Semaphore(ALONE_MAX)
         self._is_called = False
-        self._alarm: asyncio.TimerHandle | None = None  # timer that is set while some steps wait for others
+        self._alarm: asyncio.TimerHandle | None = None  # a timer that is set while some steps wait for others
         self._at_work: dict[AccountId, float] = {}  # when each account last asked, the most recent at the end
 
     @classmethod
@@ -75,7 +75,7 @@ class StepGroup:
             self._commit_asked()
 
     def _gathered(self) -> None:
-        """Commit although no other step arrived in time."""
+        """Commit even though no other step arrived in time."""
         self._alarm = None
         if self._asked and not self._under_way:
             self._commit_asked()

@@ -85,7 +85,7 @@ class MailGlimpse(ResponseModel):
 
 
 class InboxShown(Page[MailGlimpse]):
-    """The newest messages. `next` is the cursor for older ones. `count` can exceed the maximum number of stored
+    """The newest messages. `next` is the cursor for older messages. `count` can exceed the maximum number of stored
     messages by one."""
 
     newest: Number | None

@@ -400,7 +400,7 @@ def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
 
 
 def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
-    """Converts an account to a response. The account keeps the names that it has in the database."""
+    """Converts an account to a response. The response contains the names as stored in the database."""
     account = post.account
     hour_used, day_used = used(post.account, now)
     may_send_at, waits_for = may_send(post.account, now)

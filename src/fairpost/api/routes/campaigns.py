@@ -1,4 +1,6 @@
-"""Campaigns: draft, launch, pause, resume, cancel and read them. Paths about their e-mails are in campaign_mail.py."""
+"""Campaigns: draft, launch, pause, resume, cancel and read them. The paths for the e-mails of campaigns are in
+campaign_mail.py.
+"""
 
 from datetime import datetime
 from typing import Any

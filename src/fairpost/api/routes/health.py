@@ -1,4 +1,4 @@
-"""Health checks for load balancers. They need no key and show no names except region names.
+"""Health checks for load balancers. The checks need no key and show no names except region names.
 
 Prometheus metrics have their own listener: `fairpost metrics`.
 """

@@ -1,7 +1,7 @@
 """Live topics as server-sent events.
 
 The event `state` contains the complete state after each change. `trouble` means that the state cannot be read. `over`
-means that the session or key has ended.
+means that the session or key is no longer valid.
 """
 
 import asyncio

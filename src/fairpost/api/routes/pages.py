@@ -25,8 +25,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# For the frame that shows untrusted HTML. The frame has no origin, so it cannot access our pages. It allows one
-# script, by its hash.
+# For the frame that shows untrusted HTML. The frame has no origin, so it cannot access our pages.
+# It allows one script, by its hash.
 FRAME_POLICY = (
     "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; "
     "img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -62,7 +62,7 @@ def _file(content: bytes, media_type: str, policy: str = POLICY) -> File:
 
 
 def _frames(page: bytes, script: bytes) -> dict[str, File]:
-    """Returns the frames. Their script is inline, so every browser can check its hash."""
+    """Returns the frames. The frames' script is inline, so every browser can check its hash."""
     content = page.replace(FRAME_SCRIPT, b"<script>" + script + b"</script>")
     hash_ = f"sha256-{b64encode(hashlib.sha256(script).digest()).decode()}"
     return {
@@ -110,7 +110,7 @@ async def static(name: str, known: NoneMatch = None, takes: Encodings = "") -> R
 
 
 def missing() -> Response:
-    """Returns the dashboard, which shows a message that the page was not found."""
+    """Returns the dashboard, which then shows that the page was not found."""
     answer = _answer("app.html", None, "")
     answer.status_code = status.HTTP_404_NOT_FOUND
     return answer

@@ -1,4 +1,4 @@
-"""Templates: e-mail content. It is checked before it is stored."""
+"""Templates: e-mail content, which is checked before it is stored."""
 
 import asyncio
 

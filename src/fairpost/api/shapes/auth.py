@@ -37,7 +37,7 @@ class SignInIn(RequestModel):
 
 
 class CodeSent(ResponseModel):
-    """A code was created. To use it, send the cookie that this response sets."""
+    """A code was created. To use the code, send the cookie that this response sets."""
 
     expires_at: Moment
     is_on_its_way: Annotated[

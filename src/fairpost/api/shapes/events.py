@@ -8,7 +8,7 @@ from fairpost.api.answers import Id, Moment, ResponseModel
 
 
 class EventData(ResponseModel):
-    """The details of the event. Details that it does not have are omitted."""
+    """The details of the event. Details that do not apply to the event are omitted."""
 
     workspace: str | None = None
     email_id: Id | None = None

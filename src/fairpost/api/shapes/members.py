@@ -23,8 +23,8 @@ class RoleIn(RequestModel):
 
 
 class MemberChanged(PersonOut):
-    """A changed member. `keys` lists the active keys that this member created. They belong to the workspace and stay
-    valid.
+    """A changed member. `keys` lists the active keys that this member created. These keys belong to the workspace and
+    stay valid.
     """
 
     keys: Annotated[

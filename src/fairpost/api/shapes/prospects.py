@@ -43,7 +43,7 @@ class BadLineOut(ResponseModel):
 
 
 class ImportedOut(ResponseModel):
-    """The result of the import. Each line is counted once. `bad_lines` contains the first 100 invalid ones."""
+    """The result of the import. Each line is counted once. `bad_lines` contains the first 100 invalid lines."""
 
     added: int
     changed: int

@@ -16,7 +16,7 @@ M = TypeVar("M", bound=RequestModel)
 
 
 class OtherServer(ResponseModel):
-    """A kind of transport that this version does not know."""
+    """A kind of transport that this version does not recognize."""
 
     kind: Literal["other"] = "other"
 

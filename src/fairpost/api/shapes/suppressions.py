@@ -41,14 +41,14 @@ class SuppressionOut(ResponseModel):
 
 
 class BadAddress(ResponseModel):
-    """An invalid address. `place` is its index in the request, starting at 0."""
+    """An invalid address. `place` is the address's index in the request, starting at 0."""
 
     place: int
     why: str
 
 
 class ManyOut(ResponseModel):
-    """The result. Each address is counted once. `bad_addresses` contains the first 100 invalid ones."""
+    """The result. Each address is counted once. `bad_addresses` contains the first 100 invalid addresses."""
 
     added: int
     known: int

@@ -1,7 +1,7 @@
 """Live topics by name. Each topic creates a look: a query that is repeated for all of its watchers.
 
-A topic's state is the same for everyone who may see its workspace, or for all admins. It contains nothing specific to
-one watcher."""
+A topic's state is the same for everyone who may see its workspace, or for all admins. The state contains nothing
+specific to one watcher."""
 
 from collections.abc import Mapping
 

@@ -48,7 +48,7 @@ class FailureShown(ResponseModel):
 
 
 class BlockShown(ResponseModel):
-    """A blocked workspace. `because` describes the workspace's own figures."""
+    """A blocked workspace. `because` gives the reason, with the workspace's own figures."""
 
     workspace: str
     since: Moment
@@ -72,7 +72,7 @@ class AccountShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneShown:
-    """One account, or null if there is none with this name."""
+    """One account, or null if there is no account with this name."""
 
     account: AccountShown | None
 

@@ -55,8 +55,8 @@ class CampaignLine(ResponseModel):
 class CampaignLines(ResponseModel):
     """The newest campaigns.
 
-    `next` is the cursor of older campaigns, for `GET /v1/campaigns`. It is null if there are no older ones, or for all
-    workspaces together.
+    `next` is the cursor for older campaigns, for use with `GET /v1/campaigns`. It is null if there are no older
+    campaigns, or if the topic covers all workspaces.
     """
 
     workspace: str | None

@@ -80,7 +80,7 @@ def hours_chart(hours: Sequence[Hour], now: datetime, screen: Screen) -> str:
 
 
 def evenness_chart(hours: Sequence[EvenHour], now: datetime, screen: Screen) -> str:
-    """Draws one point for each hour with e-mails; the last is the current hour."""
+    """Draws one point for each hour with e-mails; the last point is the current hour."""
     this = now.replace(minute=0, second=0, microsecond=0)
     shown = [each for each in hours if this - DAY_HOURS * HOUR < each.hour <= this]
     places = [((each.hour - this) / HOUR, each.users) for each in shown]

@@ -15,7 +15,7 @@ SHOWN_MAX = 50
 
 
 class LiveEvents(ResponseModel):
-    """The newest events, oldest first. To read all events since an earlier state, pass its cursor to `GET /v1/events?after=`. The cursor is null for all workspaces together."""
+    """The newest events, oldest first. To read all events since an earlier state, pass its cursor to `GET /v1/events?after=`. The cursor is null if the topic covers all workspaces."""
 
     items: list[Event]
     cursor: str | None

@@ -1,3 +1,3 @@
-"""Benchmarks of the core. They use a separate database next to the configured one and print figures that no test
-depends on.
+"""Benchmarks of the core. The benchmarks use a separate database next to the configured one, and print figures that no
+test depends on.
 """

@@ -152,7 +152,7 @@ async def _key(store: Store) -> str:
 
 @asynccontextmanager
 async def _staging(store: Store) -> AsyncIterator[None]:
-    """Absorbs arrivals as an engine does. Otherwise, the arrivals would accumulate and count toward limits."""
+    """Absorbs arrivals as an engine does. Otherwise, the arrivals would accumulate and count towards limits."""
 
     async def work() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""What runs beside a benchmark: tasks and processes, which end with it."""
+"""Tasks and processes that run alongside a benchmark and end when it ends."""
 
 import asyncio
 import signal

@@ -69,7 +69,7 @@ def bench_message(number: int) -> Message:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turn so that momentary load on the machine affects all of them."""
+    """Times the functions in turn so that momentary load on the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

@@ -70,4 +70,4 @@ def _email(sender: int, n: int) -> dict[str, str]:
     }
 
 
-started_at = clock.monotonic()  # keeps keys of different runs apart
+started_at = clock.monotonic()  # keeps the keys of different runs distinct

@@ -61,8 +61,8 @@ async def _many_users(store: Store, look: Look, progress: Progress) -> dict[str,
 
 
 async def _look_ms(store: Store, look: Look, window: timedelta) -> float:
-    """Measures how long it takes to read the figures with current queue health, which an engine writes every few
-    seconds."""
+    """Measures how long it takes to read the figures when the stored queue health is up to date. An engine updates it
+    every few seconds."""
 
     async def looked() -> None:
         await look(store, window=window)

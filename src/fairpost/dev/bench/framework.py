@@ -1,4 +1,4 @@
-"""The bare framework, for comparison. It uses the same server and the same validation of an e-mail, and returns a
+"""The bare framework, for comparison. It uses the same server and validates e-mails in the same way, but returns a
 constant answer. It uses no middleware, key or database.
 """
 

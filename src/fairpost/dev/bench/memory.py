@@ -22,7 +22,7 @@ async def bench_memory(url: str, progress: Progress) -> dict[str, float]:
         await _one_each(store, accounts)
         async with running_engine(own) as parent:
             await _all_idle(store, SINGLE)
-            _, *workers = sorted(children(parent))  # the first is the orchestrator
+            _, *workers = sorted(children(parent))  # the first process is the orchestrator
             figures = {"worker_private_mb": sum(map(private_kb, workers)) / len(workers) / 1024}
         progress(f"{PACKED} accounts in one process")
         few = await _packed_kb(own, store)

@@ -24,9 +24,9 @@ BATCH = 200_000
 BIG, SMALL = "big", "w7"
 EACH_SMALL = 1_000  # e-mails in a small workspace
 
-# Nine out of ten e-mails belong to one workspace, the others to small ones. One in a thousand failed, and one in a
-# hundred bounced. The times are spread evenly over the months. IDs in the history are even. The odd IDs between them
-# are used for the queue.
+# Nine out of ten e-mails belong to one workspace, the others to small ones.
+# One e-mail in a thousand failed, and one in a hundred bounced. The times are spread evenly over the months.
+# IDs in the history are even. The odd IDs between them are used for the queue.
 _MAIL = """
 SELECT fairpost.first_id_at(made.at) | (2 * i & 1048575) AS id, made.at, CASE WHEN i % 10 > 0 THEN 'big' ELSE 'w' || i / 10 % $4 END AS workspace,
        hashint4(i) & 1023 AS dice, i

@@ -1,4 +1,4 @@
-"""Measures how long an urgent e-mail takes from the caller's commit to the server's 250.
+"""Measures how long an urgent e-mail takes from the caller's commit to the server's 250 reply.
 
 The engine is either idle or has a million campaign e-mails queued and all accounts busy. For comparison, the benchmark
 measures the time from a commit with an INSERT to the notification received through LISTEN. No engine can be faster.

@@ -1,7 +1,7 @@
 """Measures how long rendering an e-mail takes.
 
-A campaign e-mail is compared with str.format_map. A system e-mail with a workspace's content is compared with one whose
-content comes from the files. Both measurements include the lookup that decides which content applies.
+Rendering a campaign e-mail is compared with str.format_map. A system e-mail with a workspace's content is compared with
+one whose content comes from the files. Both measurements include the lookup that decides which content applies.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -77,7 +77,7 @@ def by_format_map(formats: Sequence[str], n: int) -> list[str]:
 
 
 def _medians_us(subjects: dict[str, Callable[[int], object]]) -> dict[str, float]:
-    """Measures the subjects in turn so that momentary load on the machine affects all of them."""
+    """Times the functions in turn so that momentary load on the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

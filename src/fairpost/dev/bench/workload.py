@@ -41,8 +41,8 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 @asynccontextmanager
 async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
-    """Yields a fresh database with the schema, and drops the database afterwards. With different suffixes, several can
-    exist at once.
+    """Yields a fresh database with the schema, and drops the database afterwards. With different suffixes, several
+    databases can exist at once.
     """
     name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")

@@ -1,7 +1,7 @@
-"""The demo's background. It is quiet and long, and fills every page of the dashboard within the first few minutes. It
-consists of a running campaign, a draft, and a trickle of single e-mails of every kind, some of which fail. It also has
-an account at its hourly limit, an account that is warming up, a paused account, a held sender, and an e-mail in doubt
-that must be resolved manually.
+"""The demo's background. It is a long period of light traffic that fills every page of the dashboard within the first
+few minutes. It consists of a running campaign, a draft, and a trickle of single e-mails of every kind, some of which
+fail. It also has an account at its hourly limit, an account that is warming up, a paused account, a held sender, and an
+e-mail in doubt that must be resolved manually.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 LASTS_S = 30 * 60
 PAUSE_S = (0.7, 2.0)  # the pause between two e-mails of the trickle
 DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # every 7th or 15th e-mail is sent through this pool
-DETOUR_WAITING_MAX = 8  # when this many are waiting, no more e-mails are added to such a pool
+DETOUR_WAITING_MAX = 8  # when this many are waiting, no more e-mails are added to the pool
 HOURLY_AT_FIRST = 20  # more than the account's hourly limit
 HELD_BACK = 12
 HELD_USER = "max"

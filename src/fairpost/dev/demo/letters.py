@@ -18,9 +18,9 @@ from fairpost.templates.rendering import Rendered
 Letter: TypeAlias = dict[str, Any]
 
 BOUNCES_EVERY = 25  # one letter in 25 is sent to a new address that is refused
-RETRIES_EVERY = 31  # one in 31 is sent to an address that is sometimes busy
-FAILS_EVERY = 29  # one in 29 is sent to an address that is always busy
-GONE_EVERY = 48  # one in 48 is sent to the same refused address, which is suppressed after the first e-mail
+RETRIES_EVERY = 31  # one letter in 31 is sent to an address that is sometimes busy
+FAILS_EVERY = 29  # one letter in 29 is sent to an address that is always busy
+GONE_EVERY = 48  # one letter in 48 is sent to the same refused address, which is suppressed after the first e-mail
 GONE = reader(3)
 
 LOGO = (  # a dot in two colours

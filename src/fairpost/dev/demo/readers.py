@@ -33,7 +33,9 @@ class Reader:
 
 
 def reader(number: int) -> Reader:
-    """Returns the recipient with this number, which is always the same person. Numbers 0 to 149 have different names."""
+    """Returns the recipient with this number. The same number always means the same person. Numbers 0 to 149 have
+    different names.
+    """
     return Reader(
         number=number,
         first_name=FIRST_NAMES[number % len(FIRST_NAMES)],

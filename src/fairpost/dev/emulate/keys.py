@@ -48,7 +48,7 @@ def service_account_info(
 
 
 def public_key_of(info: dict[str, Any]) -> rsa.RSAPublicKey:
-    """Returns the public key. Raises ValueError if there is none."""
+    """Returns the public key. Raises ValueError if there is no valid key."""
     return _public_key(str(info["private_key"]))
 
 

@@ -146,8 +146,8 @@ class Rules:
     index_lag_s: float = 5.0  # time until a search can find a new message
     message_ids: MessageIds = MessageIds.REWRITE
     recipients_max: int = 100
-    # According to the documentation, the subject and the references must match. In practice, Gmail often uses only the
-    # threadId.
+    # According to the documentation, the subject and the references must match.
+    # In practice, Gmail often uses only the threadId.
     threads_are_checked: bool = True
 
 
@@ -212,7 +212,7 @@ class Mailboxes:
         del box.drafts[draft_id]
 
     def send_draft(self, address: str, draft_id: str) -> Message:
-        """Sends a draft and removes it. Its message gets a new ID in the same thread."""
+        """Sends a draft and removes it. The message gets a new ID in the same thread."""
         box = self.box(address)
         draft = box.draft(draft_id)
         self.check_sendable(draft.message.raw)

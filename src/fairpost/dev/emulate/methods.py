@@ -1,5 +1,5 @@
-"""The Gmail API's methods. Each takes a request, checks the permissions that the request needs, and returns an answer.
-No I/O.
+"""The Gmail API's methods. Each method takes a request, checks the permissions that the request needs, and returns an
+answer. No I/O.
 
 A method runs without an await from its first check to its answer. A call therefore never sees another call's
 intermediate state.

@@ -96,7 +96,7 @@ def bare_subject(headers: Headers) -> str:
 
 
 def replaced(raw: bytes, name: str, text: str) -> bytes:
-    """Sets a header: replaces the existing one, or adds a new one at the top."""
+    """Sets a header: replaces the existing header, or adds a new header at the top."""
     head, rest = split(raw)
     newline = b"\n" if b"\n" in head and b"\r\n" not in head else b"\r\n"
     line, lines, done = f"{name}: {text}".encode() + newline, [], False

@@ -68,7 +68,7 @@ class Quota:
         self._messages = dict[str, Window]()
 
     def units_free_at(self, user: str, method: str, *, now: datetime) -> datetime:
-        """Uses the units if the quota allows them now. Returns the time at which the quota allows them: now or later."""
+        """Uses the call's units if the quota allows them now. Returns when the quota allows them: now or later."""
         units = UNITS.get(method, LOOK)
         window = self._units.setdefault(user.lower(), Window(MINUTE))
         free_at = window.free_at(units, most=self.limits.units_per_minute, now=now)

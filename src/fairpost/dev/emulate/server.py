@@ -213,8 +213,7 @@ class GmailEmulator:
 
 
 def _listener(port: int) -> socket.socket:
-    # The protocol is explicit, because asyncio otherwise leaves Nagle's algorithm on, and every answer then takes 40
-    # ms.
+    # The protocol is explicit: otherwise, asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -26,8 +26,8 @@ READONLY, METADATA, LABELS = f"{_AUTH}gmail.readonly", f"{_AUTH}gmail.metadata",
 SETTINGS = f"{_AUTH}gmail.settings.basic"
 SCOPES = frozenset({FULL_ACCESS, MODIFY, COMPOSE, SEND, READONLY, METADATA, LABELS, SETTINGS})
 
-# Google's own addresses, old and new. google-auth always uses the first one, regardless of the token URL in the key
-# file.
+# Google's own addresses, old and new.
+# google-auth always uses the first address, regardless of the token URL in the key file.
 GOOGLE_AUDIENCES = (
     "https://oauth2.googleapis.com/token",
     "https://www.googleapis.com/oauth2/v4/token",

@@ -67,7 +67,7 @@ class Heard:
     step: Step
     now: datetime
     sender: str = ""  # known from the MAIL command on
-    recipient: str = ""  # at RCPT, the current recipient; afterwards, the first one
+    recipient: str = ""  # at RCPT, the current recipient; afterwards, the first recipient
     messages: int = 0  # number of messages started earlier on this connection
 
 

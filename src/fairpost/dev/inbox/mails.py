@@ -91,8 +91,8 @@ _GLIMPSES = """
            cardinality(recipients) AS recipients_count, size, jsonb_array_length(attachments) AS attachments
     FROM fairpost.inbox ORDER BY id DESC LIMIT $1"""
 
-# Keeps the newest message regardless of its size. After every hundredth message, reads the IDs and sizes of all
-# messages (about ten thousand).
+# Keeps the newest message regardless of its size.
+# After every hundredth message, reads the IDs and sizes of all messages (about ten thousand).
 _PRUNE = """
     WITH counted AS (
         SELECT id, row_number() OVER newest AS mails, sum(size) OVER newest AS bytes

@@ -1,6 +1,6 @@
 """The capture server. It accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
-request. A 250 reply after the dot guarantees that the message is committed. If it could not be committed, the reply is
-451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
+request. A 250 reply after the dot guarantees that the message is committed. If the message could not be committed, the
+reply is 451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
 
 import asyncio
@@ -217,7 +217,7 @@ class _Handler:
         return f"250 2.0.0 Kept as {mail.id}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands on which the library crashes. Messages that cannot be stored are handled elsewhere."""
+        """Handles commands that crash the library. Messages that cannot be stored are handled elsewhere."""
         return "500 5.5.2 Command not recognised"
 
     async def _stored(self, server: _Connection, session: Session, envelope: Envelope) -> Mail | None:

@@ -43,7 +43,7 @@ TROUBLES = (  # probability and report
 
 @dataclass(slots=True)
 class Server:
-    """One account's server. It records the start time of each send that it receives."""
+    """One account's server. The server records the start time of each send that it receives."""
 
     dice: Dice
     has_outage: bool

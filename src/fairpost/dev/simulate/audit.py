@@ -52,7 +52,7 @@ def _anchored(sent: Sequence[datetime], length: timedelta, most: int | None, nam
 
 
 def _sliding(sent: Sequence[datetime], length: timedelta, most: int | None, name: str) -> list[str]:
-    """Checks that each send is at least `length` later than the send `most` places before it."""
+    """Checks that each send starts at least `length` after the send that is `most` places before it."""
     if most is None:
         return []
     return [

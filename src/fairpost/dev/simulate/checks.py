@@ -1,6 +1,6 @@
 """Checks rules that must hold for every provider. Observations are made from outside, in the database and in the
-servers' records, and do not use the engine's own reports. They are made many times a second, both in simulations and in
-real time.
+servers' records, and do not use the engine's own reports. The observations are made many times a second, both in
+simulations and in real time.
 
 The maximum wait of a newcomer is derived as follows. Each ready sender may be served once before the newcomer. The
 newcomer must therefore be served after as many sends as there are ready senders. Each observation adds the number of
@@ -30,9 +30,9 @@ STOCK_S = 0.25  # seconds of work that an account may hold, in addition to the e
 LONG_SEND_S = 2.0  # duration of a send after which nothing may be held
 LONG_PAUSE_S = 1.0  # duration of a pause during which nothing may be held
 GRACE_S = 1.0  # tolerance for what must happen immediately
-SLACK_S = 0.5  # tolerance beyond a limit, because there is a delay before observations
+SLACK_S = 0.5  # tolerance beyond a limit, because observations are slightly delayed
 BLIND_S = 1.0  # maximum time between two observations in real time for them to be comparable
-SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if there is mail of both classes
+SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends if both classes have mail
 
 RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 
@@ -290,7 +290,7 @@ class Watch:
         for watched in self._watched.values():
             seen = [visit for visit in self._visits.all if visit.account == watched.account]
             if watched.behaviour.is_gmail and not self._is_exact:
-                continue  # over HTTP, a server cannot detect which of its answers belong to one attempt
+                continue  # over HTTP, a server cannot detect which of its answers belong to the same attempt
             cut, in_log = sum(visit.was_cut for visit in seen), logged.get(ids[watched.account], 0)
             # A conversation that was cut off may or may not be an attempt.
             if not len(seen) - cut <= in_log <= len(seen):
@@ -346,7 +346,7 @@ class Watch:
 
 
 def _waits_s(account: Account, now: datetime) -> float:
-    """Returns how long it takes until the account may send, or infinity if manual action is needed."""
+    """Returns the time until the account may send, in seconds, or infinity if manual action is needed."""
     barrier = availability(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0

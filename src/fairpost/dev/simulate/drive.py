@@ -33,7 +33,7 @@ class Drive:
         *,
         mind: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Creates the driver. `mind` does an engine's other work, every time before the accounts wait."""
+        """Creates the driver. `mind` does an engine's other work; it is called each time before the accounts wait."""
         self._store = store
         self._mind = mind
         self._clock = clock

@@ -1,5 +1,5 @@
 """Three ways to choose the next sender, with one interface: by arrival, by the original plan, and by Fairpost's actual
-SQL. They only accept and release e-mails; they are measured elsewhere.
+SQL. The algorithms only accept and release e-mails; they are measured elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -108,7 +108,9 @@ class Fairpost:
 
     @classmethod
     async def open(cls, store: Store, scenario: Scenario, now: datetime) -> Self:
-        """Opens the queue, which needs an empty database. Adds one account without limits and the senders' weights."""
+        """Opens the queue, which needs an empty database. Adds one account without limits, and sets the senders'
+        weights.
+        """
         account = await store.add_account("simulated", address="simulated@post.test", limits=Limits())
         lease = await store.take_lease(account, owner="simulation", seconds=60.0 * (scenario.minutes + 1), now=now)
         assert lease is not None

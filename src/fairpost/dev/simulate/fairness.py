@@ -1,6 +1,6 @@
 """Runs one scenario with three ways of choosing the next sender, using the same arrivals and slots, and compares them.
 A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
-outside, based on the e-mails that arrived and left. They use no data from the algorithms.
+outside, based on the e-mails that arrived and left. The measurements use no data from the algorithms.
 """
 
 from collections import Counter, defaultdict
@@ -18,8 +18,8 @@ from fairpost.system.chance import dice
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)
 ROUND = timedelta(minutes=1)
 WINDOW_ROUNDS = 10
-# Shares of whole e-mails can differ by one. Senders with a smaller fair share than this in a window are therefore not
-# compared.
+# Shares of whole e-mails can differ by one.
+# Senders with a smaller fair share than this in a window are therefore not compared.
 FAIR_SHARE_MIN = 5.0
 
 TITLES = {"fifo": "first come, first served", "seed": "whole shares in turn", "fairpost": "Fairpost"}
@@ -215,7 +215,7 @@ def _windows(record: Record) -> Iterator[list[float]]:
 def _largest_share(record: Record) -> float:
     """Returns the largest share of the slots in a window that any sender got.
 
-    Rounds are included only if the other senders had enough e-mails waiting for all slots.
+    Rounds are included only if the other senders had enough e-mails waiting to fill all slots.
     """
     slots = record.scenario.slots_per_minute
     disputed = [

@@ -33,7 +33,7 @@ LOOK_S = 0.25
 LOOK_S_LONG = 2.0  # in cases that last for hours
 LONG_S = 300.0
 ARRIVE_S = 26.0  # in shorter cases, all e-mails arrive sooner
-NOTIFIED_MAX = 10  # larger arrivals send no notification; they are found by polling every second
+NOTIFIED_MAX = 10  # larger arrivals trigger no notification; they are found by polling every second
 POOL = "zoo"
 BESIDE = "healthy"
 

@@ -62,7 +62,7 @@ class Scenario:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups, large ones first, by weight."""
+        """The groups: large ones first, then by descending weight."""
         ordered = sorted(self.senders, key=lambda sender: (sender.is_small, -sender.weight, sender.group))
         return tuple(dict.fromkeys(sender.group for sender in ordered))
 

@@ -105,7 +105,7 @@ def _newcomer(roll: Dice, days: int) -> Sender:
 
 
 def _old_list(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender that one day writes to every address it has ever had. 7% to 12% of those no longer exist."""
+    """Returns a steady sender that one day e-mails every address it has ever had; 7% to 12% no longer exist."""
     usual, answers = _between(roll, 10, 40), _good_answers(roll)
     old = _Answers(_between(roll, 0.07, 0.12), _between(roll, 0.005, 0.02))
     burst = _spread(roll, _some_time(roll, days), round(usual * _between(roll, 20, 40)), 3 * HOUR, old, size=50)

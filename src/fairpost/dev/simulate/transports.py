@@ -1,4 +1,5 @@
-"""Transports to the zoo's providers without sockets. They return a client's report on each conversation, in loop time.
+"""Transports to the zoo's providers without sockets. The transports return a client's report on each conversation, in
+loop time.
 
 For SMTP, the client is simulated with the real timeouts. For the Gmail API, the real client connects to the emulator in
 the same process. Both record the conversations in a `Visits` object.

@@ -1,6 +1,6 @@
 """An event loop in which time advances only when all tasks are waiting.
 
-It runs hours in seconds, with the engine's own code.
+The loop runs hours in seconds, with the engine's own code.
 
 While the database works, real time passes and the loop's time stands still. All other work must take place in this
 process, because any other wait for the outside world would take forever or no time at all.
@@ -33,8 +33,8 @@ REAL_S_MAX = 1.0  # interval for checking whether the database has answered
 
 
 class CountedConnections(Connections):
-    """A pool with a single connection, so that the same seed always produces the same order. The pool counts its
-    current uses.
+    """A pool with a single connection, so that the same seed always produces the same order. The pool counts the tasks
+    that are using it or waiting for it.
     """
 
     in_use = 0

@@ -1,4 +1,4 @@
-"""Records the connections that providers received: the time, the account and the sender. They are recorded by the
+"""Records the time, account and sender of each connection that providers received. The connections are recorded by the
 servers, not by the engine.
 """
 
@@ -15,7 +15,7 @@ from fairpost.system import clock
 @dataclass(slots=True, kw_only=True)
 class Visit:
     """A conversation in which the server received an e-mail. `was_cut` means that the client disconnected in the middle
-    of it.
+    of the conversation.
     """
 
     account: str

@@ -1,4 +1,5 @@
-"""Providers as encountered in practice. Each is described once and behaves the same on a socket and in a simulation.
+"""Providers as encountered in practice. Each provider is described once and behaves the same on a socket and in a
+simulation.
 
 An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`). A Gmail API provider is a
 list of the emulator's faults. This module does not describe how the engine reacts.
