@@ -43,7 +43,7 @@ class Supervisor:
     def __init__(
         self, *, orchestrator: Child, worker: Child, log: Log, reader: Child | None = None, ends_with: int | None = None
     ) -> None:
-        """Create the supervisor. `ends_with` is a file that reaches its end when the parent is gone. The supervisor
+        """Create the supervisor. `ends_with` is a file that reaches end-of-file when the parent is gone. The supervisor
         then finishes.
         """
         self._orchestrator = orchestrator
