@@ -77,7 +77,7 @@ class Unwritten:
 
 
 Memory = mmap.mmap | bytearray
-"""Memory of a file, which outlives the process, or memory of a test."""
+"""Memory mapped from a file, which outlives the process, or memory in a test."""
 
 
 class Note:

@@ -2,7 +2,7 @@
 
 Holds the transport, and records whether it may complete the message in progress. Right before the first byte that could
 complete the message, the lease is checked and the handover note is removed. A long send neither delays other mail nor
-loses the lease. Exceptions raised by a transport never count as database failures.
+causes the lease to expire. Exceptions raised by a transport never count as database failures.
 """
 
 import asyncio

@@ -35,7 +35,7 @@ FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]
 """The function that a child runs. Its arguments are the child's socket, its end of the lifeline, and the orchestrator's
-message about it.
+message about the child.
 """
 
 

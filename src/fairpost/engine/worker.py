@@ -83,7 +83,7 @@ class AccountWorker:
         self._is_idle = False
         self._was_woken = False  # the result goes to the caller that woke the worker
         self._runner: Runner | None = None
-        self.handled = 0  # e-mails since the start, to see whether the worker makes progress
+        self.handled = 0  # e-mails handled since the start, to see whether the worker is making progress
         self.unreleased: Epoch | None = None  # set if the database could not be told that the lease is free
 
     def wake(self) -> None:
