@@ -47,8 +47,8 @@ class RequestLog(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting. `also` maps other names of its variable to their kinds. The first of these names that is set is used,
-    unless the setting's own variable is set as well.
+    """A setting. `also` maps alternative names of the setting's variable to their kinds. The first of these names that
+    is set is used, unless the setting's own variable is set as well.
     """
 
     name: str = ""
@@ -473,7 +473,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{FILE_VARIABLE} is set to {path}, which cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path} is not TOML: it is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:  # also raised for endless numbers and deep nesting
+    except (ValueError, RecursionError) as error:  # also raised for very long numbers and deep nesting
         raise SettingsError(f"{path} is not TOML: {error}") from None
 
 

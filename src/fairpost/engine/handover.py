@@ -1,24 +1,24 @@
 """Notes on the e-mails that each worker is handing over. They are for the successor of a worker that was killed.
 
-A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
-Only the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
+When a worker dies between `begin` and `settle`, the database cannot tell whether the e-mail in progress was sent. Only
+the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
 mapped into its memory before `begin` is committed, and removes the note right before the dot. A note that is still
 there proves that this attempt was not completed. In every other case (no note, a torn note, another attempt) nothing is
 proven, and the e-mail stays in doubt.
 
-A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and holds
-the lock for its whole life; a worker that is merely frozen, slow or without its lease still holds it. A process that
-acquires the lock can be sure that no dot will follow. The boot must be the same, too: after a machine crash, the page
-on the disk may be older than the one that was in memory. The database must be the same as well, because other databases
-use the same numbers.
+A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and keeps
+the lock for its whole life, even if it is frozen, slow or without its lease. A process that acquires the lock can be
+sure that no dot will follow. The boot must also be the same, because after a machine crash, the page on the disk may be
+older than the one that was in memory. The database must be the same as well, because other databases use the same
+numbers.
 
-The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions.
-Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86 and ARM alike,
-because processors make a store visible only once the instructions before it are certain. On ARM, another core may
-briefly see stores in another order, but not across a lock: releasing the dead process's lock and taking it are a
-release and an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is not a single
-store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the record and
-its mark.
+The order of stores is sufficient; there is no need to wait for the disk, because SIGKILL stops a process between two
+instructions. Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86 and
+ARM alike, because processors make a store visible only once the instructions before it are certain. On ARM, another
+core may briefly see stores in another order, but not across a lock: releasing the dead process's lock counts as a
+release, and taking it counts as an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the
+map is not a single store, so the record is framed: its mark is cleared first and set last, each as one byte, and a
+checksum covers the record and its mark.
 
 Each account has two records, because one commit can settle an e-mail and begin the next one.
 """
@@ -62,7 +62,7 @@ FILE_BYTES_MAX = HEADER.size + ACCOUNTS_MAX * PAIR_BYTES
 
 BLANK = 0
 UNWRITTEN = ord("u")  # the final dot was not written in this attempt
-WRITTEN = ord("w")  # the dot is being written, or was
+WRITTEN = ord("w")  # the dot is being written or has been written
 NO_CHECKSUM = bytes(CHECKSUM.size)
 
 
@@ -77,7 +77,7 @@ class Unwritten:
 
 
 Memory = mmap.mmap | bytearray
-"""Memory of a file, which outlives the process, or memory of a test."""
+"""Memory mapped from a file, which outlives the process, or memory in a test."""
 
 
 class Note:
@@ -132,7 +132,9 @@ class NoNote(Note):
 
 
 class Handover:
-    """A worker process's own file, if it has one. It is opened after the fork, because child processes share a lock."""
+    """A worker process's own file, if it has one. It is opened after the fork, because child processes would share the
+    parent's lock.
+    """
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
         self._folders = tuple(folders)
@@ -173,7 +175,7 @@ class Handover:
     def release(self, account_id: AccountId) -> None:
         """Release an account that is no longer driven here.
 
-        A remaining note is kept for the successor: its e-mail may or may not have been settled.
+        A remaining note is kept for the successor, because its e-mail may not have been settled.
         """
         if account_id in self._notes:
             if self._notes[account_id][0].stands:
@@ -182,7 +184,7 @@ class Handover:
                 self._forget(account_id)
 
     async def believe(self, store: Store, account_id: AccountId) -> None:
-        """Resolve the e-mails that the account's last worker left in doubt, as far as notes prove what happened."""
+        """Resolve the e-mails that the account's last worker left in doubt, if notes prove what happened to them."""
         if self._folders and await store.has_doubts(account_id):
             await clear_doubts(store, self._folders)
 
@@ -205,7 +207,7 @@ class Handover:
         self._free.append(at)
 
     def _make(self, folder: Path, place: int, boot: bytes, database: UUID, accounts: int) -> None:
-        """Create the file. Lock it before it has a header, because other processes ignore files without one."""
+        """Create the file. Lock the file before it has a header, because other processes ignore files without one."""
         size = HEADER.size + accounts * PAIR_BYTES
         name = f"{os.getpid()}-{token_hex(8)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -230,9 +232,9 @@ NOWHERE = Handover()
 
 
 def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
-    """Return the folders for notes by workers in this home and region. Workers use the first suitable folder.
+    """Return the folders for the notes of workers in this home and region. Workers use the first suitable folder.
 
-    Files in the home survive a container restart. Shared memory is for homes that are on a network or not writable.
+    Files in the home survive a container restart. Shared memory is used if the home is on a network or not writable.
     """
     mark = hashlib.sha256(f"{home.absolute()}\0{region}".encode()).hexdigest()[:16]
     name = f"fairpost-{os.geteuid()}-{mark}" if kind == FOLDER else f"fairpost-{os.geteuid()}-{mark}-{kind}"
@@ -240,10 +242,11 @@ def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
 
 
 async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
-    """Read the notes that dead workers of this database left behind, and return how many e-mails were returned.
+    """Read the notes that dead workers of this database left behind, and return the number of e-mails put back in the
+    queue.
 
-    Only e-mails that were provably never completed are returned to the queue. Files are removed once they are read, and
-    so are files from another boot.
+    Only e-mails that were provably never completed are put back. Files are removed once they are read, and so are files
+    from another boot.
     """
     boot, database, cut = boot_id(), None, 0
     for folder in folders if boot is not None else ():
@@ -286,7 +289,7 @@ def _names(place: int | None) -> list[str]:
 def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
     """Yield the content of a dead worker's file, which stays locked within this context.
 
-    Yields None if its worker is alive, or if the file belongs to another user.
+    Yields None if the file's worker is alive or if the file belongs to another user.
     """
     content = None
     try:

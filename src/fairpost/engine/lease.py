@@ -1,9 +1,9 @@
 """The account's lease, which keeps all other workers out.
 
-Tracks the epoch and the number of the last step, the deadline on this machine's clock, and how far the database's clock
-is ahead of this one. The deadline is measured from just before the last request for the lease. A message may be
-completed only until the safety margin before this deadline is reached. Steps are numbered: each number is one higher
-than that of the last acknowledged step, which this machine records. A stopped lease is never renewed.
+Tracks the epoch, the number of the last step, the deadline on this machine's clock, and how far ahead of it the
+database's clock is. The deadline is measured from just before the last request for the lease. Messages may be completed
+only up to a safety margin before this deadline. Steps are numbered: each number is one higher than that of the last
+acknowledged step, which this machine records. A stopped lease is never renewed.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
 LEASE_S = 60.0
-MARGIN = 1 / 12  # fraction of the lease that must be left to complete a message
+MARGIN = 1 / 12  # fraction of the lease that must remain to complete a message
 STOPPED = float("-inf")
 
 
@@ -88,8 +88,8 @@ class HeldLease:
         self._deadline_s = STOPPED
 
     async def take_up(self) -> TakenUp | None:
-        """Resume the lease after database trouble, and return its state, or None if another worker has it. Raises while
-        this is unknown.
+        """Resume the lease after a database outage, and return its state, or None if another worker has it. Raises
+        while this is unknown.
         """
         asked_at_s = clock.monotonic()
         taken = await self._store.take_up(self.now_held, seconds=self.lease_s, life=self._all_steps.life)

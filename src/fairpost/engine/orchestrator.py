@@ -1,12 +1,12 @@
-"""Ensure that every account with work has a worker, and that deaths of workers are recorded in the database.
+"""Ensure that every account with work has a worker, and that worker deaths are recorded in the database.
 
 The orchestrator has its own process. It decides and communicates, but never forks processes (supervisor.py does). Each
 `step` is one check of the database. Between two steps, it sleeps until a NOTIFY, a message from a worker, or the next
 relevant moment.
 
 When the database is unavailable, the workers wait and keep their state. When the database is back, the engines first
-agree that nothing is missing (confirm.py), and then continue. Deaths in the meantime are reported to the database at
-that point.
+agree that nothing is missing (confirm.py), and then continue. Worker deaths that occurred in the meantime are then
+reported to the database.
 """
 
 import asyncio
@@ -125,7 +125,8 @@ class Orchestrator:
                 await asyncio.wait_for(self._news.wait(), left_s)
 
     async def _say_goodbye(self) -> bool:
-        """Deregister this engine. Return whether the database has released what its workers could not.
+        """Deregister this engine. Return whether the database has released the leases that this engine's
+        workers could not release.
 
         If the engine was asked about the server and has not answered, it leaves the answer to the next engine on this
         machine.
@@ -177,8 +178,8 @@ class Orchestrator:
         return max(0.0, min(self._look_s, ahead_s))
 
     async def _knows_server(self) -> bool:
-        """Return whether the server is confirmed. Called before this engine is registered, because the engines that
-        were registered in the last minute are asked.
+        """Return whether the server is confirmed. Called before this engine is registered, because all engines
+        registered within the last minute are asked.
         """
         is_known = await self._store.ask_about_server()
         self._server.answers()
@@ -228,7 +229,7 @@ class Orchestrator:
         return accounts
 
     async def _plan(self, accounts: Sequence[AccountRuntime], due: set[str], *, engines: int, now: datetime) -> Plan:
-        """Decide which accounts to start. `due` has the routes with waiting mail."""
+        """Decide which accounts to start. `due` contains the routes that have waiting mail."""
         to_ask = {f"@{each.account.name}" for each in accounts if each.account.id in self._to_ask}
         after_deaths = [each.account.id for each in accounts if _rests_after_deaths(each, now)]
         return plan(
@@ -245,7 +246,8 @@ class Orchestrator:
     def _is_driven(self, runtime: AccountRuntime) -> bool:
         """Return whether the account is driven.
 
-        After database trouble, this includes accounts whose leases have expired, because their workers may resume them.
+        After a database outage, this includes accounts whose leases have expired, because their workers may resume
+        them.
         """
         return runtime.is_driven() or (self._server.is_after_trouble and runtime.owner is not None)
 
@@ -285,8 +287,8 @@ class Orchestrator:
     def notified(self, route: str) -> None:
         """Handle the arrival of mail by waking one sleeping worker of this route directly.
 
-        Several workers would wait for each other. The check a moment later wakes or starts others if there is still
-        work.
+        If several were woken, they would wait for each other. The check a moment later wakes or starts others if there
+        is still work.
         """
         if self._fleet.wake_one(id_ for id_, routes in self._routes.items() if route in routes):
             asyncio.get_running_loop().call_later(AFTER_WAKING_S, self._news.set)

@@ -63,7 +63,7 @@ class Pace:
         return Paced(until) if until is not None else None
 
     def ask_for_follower(self, email: Outgoing, now: datetime) -> Go | None:
-        """Admit the next e-mail. Return None if it may not begin at the moment when the previous e-mail is settled."""
+        """Admit the next e-mail. Return None if it may not begin as soon as the previous e-mail is settled."""
         admitted = self._admit(now)
         return admitted if isinstance(admitted, Go) and self._paced_until(email.gap, now) is None else None
 
@@ -80,8 +80,8 @@ class Pace:
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
         """Return why the account must wait.
 
-        When the daily limit is reached, the work ends, so that the account's status shows the limit. If the limit ends
-        soon (the oldest send is about to leave the sliding day), the account merely rests.
+        When the daily limit is reached, the work ends, so that the account's status shows the limit. If the account can
+        send again soon (because the oldest send is about to leave the sliding day), it merely rests.
         """
         if why.reason not in (Barrier.DAILY, Barrier.WARM_UP) or why.moment is None:
             return why
@@ -109,7 +109,7 @@ class Pace:
 
     def batch_size(self, now: datetime) -> int:
         if not self.troubles.has_passed:
-            return 2 if self.troubles.last is not None else 1  # one begins, preferably not the last
+            return 2 if self.troubles.last is not None else 1  # one begins, preferably not `troubles.last`
         if self._gap is not None:  # nothing else can be sent before the pause is over
             return 1
         return batch_size(self._limits, self.usage, now=now, each_s=self._each_s)
@@ -120,7 +120,8 @@ class Pace:
     def learn(self, *, is_whole: bool) -> None:
         """Update how long an e-mail takes.
 
-        Messages are refused faster than they are accepted, so refusals do not show how many can soon be sent.
+        Messages are refused faster than they are accepted, so a quick refusal does not show how many messages can be
+        sent soon.
         """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s

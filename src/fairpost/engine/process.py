@@ -1,8 +1,9 @@
-"""A worker process: drives the accounts it is given, each in a separate task, and exits when its orchestrator is gone.
+"""A worker process, which drives the accounts it is given, each in a separate task, and exits when its orchestrator is
+gone.
 
 Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
 …}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. After the first SIGTERM or
-SIGINT, it finishes the e-mails in progress. The second ends the process immediately, as does the loss of the
+SIGINT, it finishes the e-mails in progress. A second signal ends the process immediately, as does the loss of the
 orchestrator.
 """
 
@@ -86,7 +87,9 @@ class WorkerProcess:
         self._over = asyncio.Event()
 
     async def run(self, sock: socket.socket, lifeline: int) -> None:
-        """Run until the process was told to finish and drives no more accounts, or until its orchestrator is gone."""
+        """Run until the process has been told to finish and no longer drives any accounts, or until its orchestrator is
+        gone.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
@@ -200,7 +203,7 @@ class WorkerProcess:
 
 
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
-    """Run a worker process. It starts without a database connection, so it can wait if the database is in trouble."""
+    """Run a worker process. It starts without a database connection, so it can wait if the database is unavailable."""
     connections = min(CONNECTIONS_MAX, options.room + 1)
     async with Store.unopened(options.url, connections_max=connections, behind_pooler=options.poll_only) as store:
         await WorkerProcess(store, options, make_transport).run(sock, lifeline)

@@ -1,9 +1,9 @@
 """One account, one e-mail at a time: lease, pace, claim, send, settle, as bounded steps.
 
 Each part has its own file, which documents its state and guarantees. This file defines the order in which the parts
-act, and what happens with their answers. The worker handles processes, signals and waiting.
+act, and how their answers are handled. The worker handles processes, signals and waiting.
 
-If the database is in trouble, a step raises. The parts keep their state, and `take_up` continues from it. An e-mail
+If the database is unavailable, a step raises. The parts keep their state, and `take_up` continues from it. An e-mail
 that was sent but not yet settled is settled. An e-mail that was never handed over goes back to the queue.
 """
 
@@ -41,7 +41,7 @@ from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Transport
 
-EMPTY_HANDED = timedelta(seconds=1)  # claimed e-mails are returned before a longer pause
+EMPTY_HANDED = timedelta(seconds=1)  # claimed e-mails are returned before any pause longer than this
 
 
 class Runner:
@@ -95,7 +95,7 @@ class Runner:
         """Take the account's lease, and settle the e-mails that its last holder left in doubt. Return None if another
         worker drives it.
 
-        `together` has the claims and commits shared with other accounts. `again` means that this worker has tried
+        `together` provides the claims and commits shared with other accounts. `again` means that this worker has tried
         before but got no answer.
         """
         lease = await HeldLease.take(store, account_id, owner=owner, lease_s=lease_s, steps=steps, again=again)
@@ -117,7 +117,7 @@ class Runner:
         return runner
 
     async def stop(self) -> None:
-        """Release the lease. Its e-mails that were never sent immediately go back to the queue."""
+        """Release the lease. Its unsent e-mails immediately go back to the queue."""
         self._is_stopping = True
         self._batch.drop()
         if self._under_way.intent is not None:
@@ -164,7 +164,7 @@ class Runner:
                     return handled
 
     async def await_turn(self) -> None:
-        """Wait until the e-mails that others hold are released, for at most a second. Called after Idle.BUSY."""
+        """Wait up to one second for the e-mails held by others to be released. Called after Idle.BUSY."""
         await self._store.await_turn(self._lease.now_held)
 
     async def step(self) -> Step:
@@ -224,7 +224,9 @@ class Runner:
     # ── pace ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _keep_pace(self, until: datetime, *emails: Outgoing) -> Rested:
-        """Return claimed e-mails to the queue for the pause, because other accounts in the pool may be free."""
+        """Return claimed e-mails to the queue for the duration of the pause, because other accounts in the pool may be
+        free.
+        """
         if emails or self._batch.first:
             await self._batch.give_back_all(*emails)
         urgent_at = await self._store.next_urgent(self._lease.now_held, before=until)
@@ -371,7 +373,7 @@ class Runner:
             return None
         if self._batch.why_unsendable(follower) is not None:
             return None
-        if self._sender.drafting is not None:  # the next e-mail needs a draft, and this one need not wait
+        if self._sender.drafting is not None:  # the next e-mail needs a draft, and this one need not wait for that
             return None
         if self._books.is_due(has_bounced=False):
             return None
@@ -380,7 +382,7 @@ class Runner:
         return self._pace.ask_for_follower(follower, self.now())
 
     async def _conclude(self, outcome: Outcome, settled: SettleVerdict) -> str:
-        """Apply the consequences, and return the e-mail's outcome as one word."""
+        """Apply the consequences, and return the e-mail's outcome as a single word."""
         self._under_way.outcome = None
         verdict = outcome.weighed.verdict
         self._pace.learn(is_whole=isinstance(verdict, Sent))
@@ -397,7 +399,7 @@ class Runner:
         return self._under_way.outcome is not None
 
     async def take_up(self) -> bool:
-        """Resume after database trouble. Return False if another worker has the lease. Raises while resuming is
+        """Resume after a database outage. Return False if another worker has the lease. Raises while resuming is
         impossible.
         """
         self._batch.forget()
@@ -414,8 +416,8 @@ class Runner:
         """Resolve the e-mails that were in progress when the database became unavailable.
 
         An outcome is settled, unless the database already has it and only the answer was lost. An e-mail that was never
-        handed over goes back to the queue. An e-mail that only the database considers in progress is in doubt, because
-        the database has lost its outcome.
+        handed over goes back to the queue. An e-mail that is in progress only according to the database is in doubt,
+        because the database has lost its outcome.
         """
         outcome, intent = self._under_way.outcome, self._under_way.last_intent
         known = {each.email.id for each in (outcome, intent) if each is not None}

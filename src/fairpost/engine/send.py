@@ -1,8 +1,8 @@
 """Hand one e-mail to the transport, after storing it as a draft if the provider supports drafts.
 
-Holds the transport, and whether the transport may complete the message in progress. Right before the first byte that
-could complete the message, the lease is checked and the handover note is removed. A long send neither delays other mail
-nor loses the lease. Exceptions raised by a transport never count as database trouble.
+Holds the transport, and records whether it may complete the message in progress. Right before the first byte that could
+complete the message, the lease is checked and the handover note is removed. A long send neither delays other mail nor
+causes the lease to expire. Exceptions raised by a transport never count as database failures.
 """
 
 import asyncio
@@ -162,7 +162,8 @@ class LongSend:
     async def _is_ours(self) -> bool:
         """Return whether this worker still has the lease.
 
-        If the database is not responding, this is unknown: the deadline stays the same, and the next call asks again.
+        If the database is not responding, the answer is unknown: the deadline stays the same, and the next call asks
+        again.
         """
         try:
             return await self._lease.renew()

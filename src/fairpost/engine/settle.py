@@ -30,7 +30,7 @@ from fairpost.transports.port import Evidence
 TakeStep = Callable[[StepRequest], Awaitable[StepAnswer]]
 """Commits one step and returns the result.
 
-Raises if the database is in trouble: the outcome is unknown until it is looked up.
+Raises if the database is unavailable; the outcome is then unknown until it is looked up.
 """
 
 Draft = Evidence | Report | None

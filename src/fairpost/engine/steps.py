@@ -1,12 +1,12 @@
-"""Commits that the engines on this machine know of: the most recent steps of each account, and the e-mails started in
-those steps.
+"""Commits known to the engines on this machine: the most recent steps of each account, and the e-mails started in those
+steps.
 
 Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
 acknowledged it. A server whose last number is lower has lost commits. It is either a standby that was lagging behind or
 a restored copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
 release/server.sql).
 
-Each life of the database has one file per home, shared by all engines of this home. The file outlives workers and
+Each life of the database has one file per home, shared by all engines in this home. The file outlives workers and
 engines. Each account has a block in it, with its ID and a ring of its last steps. A step is one write of one record
 into the page cache, which takes about 2 µs and does not wait for a disk. If this machine is lost together with the
 server, the steps are lost as well.
@@ -43,8 +43,8 @@ class Known:
     ring: bytes
 
     def since(self, step: int) -> list[EmailId]:
-        """Return the recorded e-mails started after this step. A copy of the database that ends at this step does
-        not know that they were started.
+        """Return the recorded e-mails started after this step. A copy of the database that ends at this step contains
+        no record that they were started.
         """
         begun = sorted((at, email_id) for at, email_id in _records(self.ring) if at > step and email_id)
         return [EmailId(email_id) for _, email_id in begun]
@@ -100,7 +100,7 @@ class Steps:
         return NoSteps()
 
     def known(self) -> list[Known]:
-        """Return the recorded steps of all accounts that have been driven by engines of this home."""
+        """Return the recorded steps of all accounts that have been driven by engines in this home."""
         found = []
         for at, account_id in enumerate(self._owners() if self.remembers else ()):
             ring = os.pread(self._fd, BLOCK_BYTES - RECORD.size, at * BLOCK_BYTES + RECORD.size)

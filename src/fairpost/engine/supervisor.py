@@ -35,7 +35,7 @@ FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]
 """The function that a child runs. Its arguments are the child's socket, its end of the lifeline, and the orchestrator's
-message about it.
+message about the child.
 """
 
 
@@ -43,7 +43,7 @@ class Supervisor:
     def __init__(
         self, *, orchestrator: Child, worker: Child, log: Log, reader: Child | None = None, ends_with: int | None = None
     ) -> None:
-        """Create the supervisor. `ends_with` is a file that reaches its end when the parent is gone. The supervisor
+        """Create the supervisor. `ends_with` is a file that reaches end-of-file when the parent is gone. The supervisor
         then finishes.
         """
         self._orchestrator = orchestrator

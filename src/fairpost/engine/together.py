@@ -1,4 +1,4 @@
-"""Claims and commits that the accounts of one process share."""
+"""Claims and commits shared by the accounts of one process."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,7 +1,7 @@
 """Drive one account for as long as there is work: take steps, and wait between them as each step asks.
 
-A worker does not depend on a process of its own. Its owner receives its state and may wake it, let it finish, or end it
-immediately. If the database is in trouble, the worker waits, keeps its state, and continues when the database is back.
+A worker does not need a process of its own. Its owner receives its state and may wake it, let it finish, or end it
+immediately. If the database is unavailable, the worker waits, keeps its state, and continues when the database is back.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fairpost.transports.port import ClosableTransport
 IDLE_S_MAX = 60.0  # after this long without work, the worker gives up its place
 SHORT_PAUSE = timedelta(seconds=1)  # during a shorter pause between two sends, a worker is not woken
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
-TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # pauses between attempts, increasing while the database is in trouble
+TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # pauses between attempts, increasing while the database is unavailable
 
 
 class Ending(StrEnum):
@@ -83,8 +83,8 @@ class AccountWorker:
         self._is_idle = False
         self._was_woken = False  # the result goes to the caller that woke the worker
         self._runner: Runner | None = None
-        self.handled = 0  # e-mails since the start, to see whether the worker makes progress
-        self.unreleased: Epoch | None = None  # set if the database does not know that the lease is free
+        self.handled = 0  # e-mails handled since the start, to see whether the worker is making progress
+        self.unreleased: Epoch | None = None  # set if the database could not be told that the lease is free
 
     def wake(self) -> None:
         """Wake the worker because something may have arrived for it."""
@@ -154,7 +154,7 @@ class AccountWorker:
             self.unreleased = runner.epoch
 
     async def _step(self, runner: Runner) -> Step:
-        """Take a step, waiting for as long as the database is in trouble."""
+        """Take a step, waiting for as long as the database is unavailable."""
         try:
             return await runner.step()
         except Exception as error:

@@ -27,7 +27,7 @@ from fairpost.smtp.server import Security, Server, tls_context
 
 COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
-RESPONSES_MAX = 100_000  # maximum number of responses to one command; a list of all folders has the most
+RESPONSES_MAX = 100_000  # maximum number of responses to one command; listing all folders produces the most
 _UID = re.compile(rb"[0-9]{1,10}")
 _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # the password is not to blame (RFC 5530)
 
@@ -356,7 +356,7 @@ def _goodbye(responses: list[Status | Data]) -> str:
 
 
 def _explained(challenge: str) -> str:
-    """Returns the reason that a challenge contains. Microsoft and Google send such a challenge before they refuse a
+    """Returns the reason contained in a challenge. Microsoft and Google send such a challenge before they refuse a
     token.
     """
     with suppress(NotBase64, UnicodeDecodeError):

@@ -9,7 +9,7 @@ _ENCODED = re.compile(rb"&([A-Za-z0-9+,]*)-")
 
 
 def encoded_name(name: str) -> bytes:
-    """Encodes a name. Raises ValueError if it has lone surrogates."""
+    """Encodes a name. Raises ValueError if the name contains lone surrogates."""
     parts: list[bytes] = []
     at = 0
     for plain in _PLAIN.finditer(name):
@@ -19,7 +19,7 @@ def encoded_name(name: str) -> bytes:
 
 
 def decoded_name(name: bytes) -> str:
-    """Decodes a name. If it is not modified UTF-7, it is treated as UTF-8, which some servers send instead."""
+    """Decodes a name. A name that is not modified UTF-7 is treated as UTF-8, which some servers send instead."""
     try:
         return _ENCODED.sub(_unshifted, name).decode()
     except (NotBase64, UnicodeDecodeError):

@@ -84,7 +84,9 @@ class Pipe(asyncio.Protocol):
         return loop.time() < until
 
     async def start_tls(self, context: ssl.SSLContext, *, host: str, until: float) -> None:
-        """Starts TLS. Raises Broken, or ssl.SSLError if the server's certificate or its TLS is refused."""
+        """Starts TLS. Raises Broken, or ssl.SSLError if the handshake fails, for example because of the server's
+        certificate.
+        """
         assert self._transport is not None
         self._tls = _Tls(context, host)
         while not self._tls.is_up:

@@ -7,12 +7,12 @@ the response continues.
 import re
 from dataclasses import dataclass
 
-LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response, to a search in a hundred thousand messages
+LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response: a search in 100,000 messages
 LITERAL_BYTES_MAX = 2_097_152  # twice the size of the largest requested part
 LITERALS_MAX = 64
 DEPTH_MAX = 20  # maximum nesting of parentheses; real responses have a few levels
 UNREAD_BYTES_MAX = 8_388_608
-TEXT_CHARS_MAX = 4_000  # characters of a status or a code; capabilities are the longest
+TEXT_CHARS_MAX = 4_000  # maximum length of a status or a code in characters; capabilities are the longest
 
 Value = bytes | None | tuple["Value", ...]
 """An atom or a string; NIL; a list."""
@@ -30,8 +30,8 @@ class Garbage(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """OK, NO, BAD, BYE or PREAUTH. `tag` is None if it does not reply to a command. `code` is the text in
-    brackets, in upper case.
+    """OK, NO, BAD, BYE or PREAUTH. `tag` is None if this is not a reply to a command. `code` is the text in brackets,
+    in upper case.
     """
 
     tag: str | None
@@ -124,8 +124,8 @@ class ResponseReader:
         return taken
 
     def _announced(self, line: bytes) -> int | None:
-        """Returns the size of the literal that follows the line, if any. The text of a status may end in braces
-        although no literal follows.
+        """Returns the size of the literal that follows the line, if any. The text of a status may end in braces even if
+        no literal follows.
         """
         found = _LITERAL.search(line)
         if found is None or (len(self._parts) == 1 and _is_text(line)):

@@ -93,7 +93,7 @@ class Wire:
 
     def under_tls(self) -> None:
         """Forgets everything that the server sent unencrypted. Call this method after TLS has started. Raises Garbage
-        if this includes data that was not requested.
+        if the server sent unrequested data unencrypted.
         """
         assert self.state in (State.GREETING, State.UPGRADE)
         if not self._reader.is_empty:
@@ -194,7 +194,8 @@ def log_in(login: Login, capabilities: frozenset[str]) -> Command | None:
         if "AUTH=XOAUTH2" not in capabilities:
             return None
         response = b64encode(b"user=" + user + b"\1auth=Bearer " + secret + b"\1\1")
-        # A server that refuses a token sends the reason as a challenge. An empty response makes it send the refusal.
+        # A server that refuses a token sends the reason as a challenge. An empty response makes the server send the
+        # refusal.
         return _authenticate(b"XOAUTH2", response, capabilities, b"")
     if "AUTH=PLAIN" in capabilities:
         return _authenticate(b"PLAIN", b64encode(b"\0" + user + b"\0" + secret), capabilities)
@@ -208,8 +209,8 @@ def examine(folder: str) -> Command:
 
 
 def search_uids(first: int, last: int | None) -> Command:
-    """Finds UIDs from `first` to `last`, or to the newest if `last` is None. The server then returns the newest UID
-    even if it is lower than `first`.
+    """Finds UIDs from `first` to `last`, or to the newest if `last` is None. If `last` is None, the server returns the
+    newest UID even if it is lower than `first`.
     """
     end = b"*" if last is None else b"%d" % last
     return Command("UID SEARCH", (b"UID SEARCH UID %d:%b" % (first, end),))
@@ -243,8 +244,8 @@ _QUOTABLE = re.compile(rb"[\x20-\x7e]{0,1000}")
 
 
 def _with_strings(name: str, begin: bytes, *strings: bytes) -> Command:
-    """Returns a command with strings. Strings that cannot be quoted are sent as literals, each when the server asks for
-    it.
+    """Returns a command that contains strings. Strings that cannot be quoted are sent as literals, each when the server
+    asks for it.
     """
     pieces = [begin]
     for string in strings:

@@ -1,4 +1,4 @@
-"""Recheck the DNS of every domain that has been checked before, once a day, because records may disappear and keys may
+"""Once a day, recheck the DNS of every domain that has been checked before, because records may disappear and keys may
 be published.
 
 Runs in every engine's orchestrator process. A domain is reserved before its check, so that no other engine checks it.

@@ -2,8 +2,8 @@
 server reports changes.
 
 A message's findings and the position after the message are committed together. Therefore, no message is missed or
-counted twice, even if a reader is killed. If a mailbox cannot be read, its account gets a condition that says so, but
-the account is never stopped from sending.
+counted twice, even if a reader is killed. If a mailbox cannot be read, its account gets a condition that reports this,
+but the account is never stopped from sending.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
 TURN = timedelta(seconds=30)  # longest turn for a mailbox that has more to read while other mailboxes are waiting
 TROUBLE_S = 5.0  # pause while the database is not responding
-FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
+FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, first if lasting, longest
 TIMES_STUCK_MAX = 8  # number of attempts, spread over about two hours
 ASK_AFTER = (10, 60, 300, 1_800)  # in seconds after a doubt was noticed, because servers may file sent mail late
 
@@ -121,7 +121,7 @@ class MailboxWatch:
     # ── e-mails in doubt ──────────────────────────────────────────────────────────────────────────────────────
 
     async def ask_about_doubts(self) -> None:
-        """Searches the sent mail for the e-mails in doubt, a few times. Not finding an e-mail proves nothing."""
+        """Searches the sent mail a few times for the e-mails in doubt. Not finding an e-mail proves nothing."""
         open_: set[EmailId] = set()
         for account_id in await mailbox_reads.with_doubts(self._store, list(self._readings)):
             account = await self._store.account(account_id)

@@ -2,7 +2,8 @@
 
 Runs in every engine's orchestrator process. This task is separate from the campaign watch because it is slow: counting
 a million e-mails takes a second, and forecasting them takes a few seconds. Only one engine counts at a time. If that
-engine is killed, the chart lacks only one point, because each count covers everything and is stored in one commit.
+engine is killed, only one point is missing from the chart, because each count covers everything and is stored in one
+commit.
 """
 
 from datetime import datetime, timedelta

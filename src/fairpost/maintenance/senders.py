@@ -91,8 +91,8 @@ class SenderWatch:
         settled.
 
         A mark gets its number when it is written, but becomes visible only when its transaction commits. The result is
-        therefore a few seconds behind. Once a minute, it is 0, so that no mark is missed. Settled marks are skipped by
-        number, because deleted rows slow down reading as long as any older transaction stays open.
+        therefore a few seconds behind. Once a minute, 0 is returned, so that no mark is missed. Settled marks are
+        skipped by number, because deleted rows slow down reading as long as any older transaction stays open.
         """
         if now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = now

@@ -235,7 +235,7 @@ class Usage:
     day_bounces: int = 0
     day_errors: int = 0  # attempts that failed, will be retried, or are in doubt
     last_begun_at: datetime | None = None
-    gap_roll: float = 0.0  # where the next pause lies between the shortest and the longest
+    gap_roll: float = 0.0  # the position of the next pause between the shortest and the longest
     warm_day: int = 1  # the current day of the warm-up, where 1 is the first
     rest: Rest | None = None
     charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first; kept only if limits need them
@@ -278,7 +278,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxState:
-    """The state of reading a mailbox. `reason` says why every attempt since `failed_at` has failed."""
+    """The state of reading a mailbox. `reason` explains why every attempt since `failed_at` has failed."""
 
     looked_at: datetime | None
     reason: Reason | None

@@ -46,7 +46,7 @@ class Session:
 
 Refusal = Literal[
     "wrong",  # the address, the password or the code is wrong; the user is not told which
-    "too_many",  # too many attempts or codes; `retry_after_s` says when to try again
+    "too_many",  # too many attempts or codes; `retry_after_s` is the time until another attempt is allowed
     "expired",  # the link or code has expired, has been used, or never existed
     "bad_password",
     "bad_address",

@@ -1,4 +1,4 @@
-"""Conversations, each with one person: a workspace, the address that it wrote to, and the replies."""
+"""Conversations, each between a workspace and one person: the address that the workspace wrote to, and the replies."""
 
 import re
 from collections.abc import Iterable

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-LOCKED_FOR = timedelta(minutes=10)  # a key stays locked this long after a failed attempt; waiting e-mails cause more
+LOCKED_FOR = timedelta(minutes=10)  # a failed attempt locks a key for this long; waiting e-mails cause more attempts
 
 
 class Algorithm(StrEnum):
     """Names as in the tags `a=` and `k=`, without the hash.
 
-    Few receivers check Ed25519 yet, so it is only used in addition to RSA.
+    Few receivers check Ed25519 signatures yet, so it is only used in addition to RSA.
     """
 
     RSA = "rsa"

@@ -1,7 +1,7 @@
 """Values that the database returns to engines and workers.
 
-They cover accounts with work, claims, leases after an outage, and the check whether the server is the one that the
-engines confirmed.
+They cover accounts with work, claims, leases after an outage, and the check that the server is the one that the engines
+confirmed.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenUp:
-    """The e-mails of a lease after a database outage. `sending` is the e-mail that was being sent, with its attempt."""
+    """A lease after a database outage. `sending` is the e-mail that was being sent, with its attempt."""
 
     verdict: Literal["held", "lost", "unconfirmed", "behind"]
     until: datetime | None

@@ -11,7 +11,7 @@ from fairpost.model.reason import Reason, Value
 class FairpostError(Exception):
     """Base class of all our errors.
 
-    `message` says what happened. `then` is the next step for command-line users; `next_step` is the same step as a
+    `message` describes what happened. `then` is the next step for command-line users; `next_step` is the same step as a
     code, which the front end renders.
     """
 

@@ -97,7 +97,7 @@ class Limit:
         return plan
 
     def stored(self, value: Any) -> Any:
-        """Read the value from its column, where a plan is JSON.
+        """Read the value from its column, where a plan is stored as JSON.
 
         The value is not checked, because a region's part may exceed what users may enter.
         """

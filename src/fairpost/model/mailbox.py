@@ -1,4 +1,4 @@
-"""An address with a name, and the headers that contain one."""
+"""Addresses with display names, and the headers that contain them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class HeaderFields:
     def over(self, other: "HeaderFields") -> "HeaderFields":
         """Combine these with `other`.
 
-        If both have a value, this one takes precedence. The case of header names is ignored.
+        If both define a value, this object's value takes precedence. The case of header names is ignored.
         """
         own = {name.lower() for name in self.headers}
         kept = {name: value for name, value in other.headers.items() if name.lower() not in own}

@@ -1,4 +1,4 @@
-"""Group network addresses by provider customer so that limits can apply per client."""
+"""Group network addresses by customer of an Internet provider, so that limits apply per client."""
 
 import ipaddress
 

@@ -87,7 +87,7 @@ def as_known(event: Event) -> Event:
 
 
 def as_told(event: Event, ids: PublicIds, *, to_operator: bool = False) -> dict[str, Any]:
-    """Return the event as programs receive it over HTTP, by webhook and as JSON.
+    """Return the event in the form in which programs receive it over HTTP, by webhook and as JSON.
 
     It contains `id`, `type` and `at`; all other fields that are not empty are in `data`.
     """

@@ -29,8 +29,8 @@ _SHIFTS = range(50, -1, -10)
 
 
 class Kind(StrEnum):
-    """The kind of object that an ID identifies, and the ID's prefix. The public IDs of the same number are unrelated
-    for different kinds.
+    """The kind of object that an ID identifies, and the ID's prefix. The same number has unrelated public IDs for
+    different kinds.
     """
 
     EMAIL = "em"
@@ -56,7 +56,7 @@ class Permutation:
 
     def forth(self, number: int) -> int:
         left, right = number >> 32 & _HALF, number & _HALF
-        for prefix in self._rounds:  # the same as _mixed, without eight calls: every e-mail that is sent needs one
+        for prefix in self._rounds:  # the same as _mixed, without eight calls: each e-mail sent needs this once
             left, right = right, left ^ from_bytes(sha256(prefix + right.to_bytes(4, "big")).digest()[:4], "big")
         return left << 32 | right
 
@@ -75,7 +75,7 @@ def _mixed(prefix: bytes, half: int) -> int:
 class PublicIds:
     """The public IDs of one database.
 
-    E-mails created before `since` may have a Message-ID derived from their number, which they keep.
+    E-mails created before `since` may have a Message-ID derived from their number, and they keep it.
     """
 
     key: bytes = field(repr=False)
@@ -124,7 +124,7 @@ class PublicIds:
         return number if is_ours else None
 
     def named_in(self, message_id: str) -> EmailId | None:
-        """Return the e-mail that this Message-ID may belong to.
+        """Return the e-mail to which this Message-ID may belong.
 
         This proves nothing, because anyone can forge a Message-ID.
         """

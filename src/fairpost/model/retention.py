@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMonth:
-    """A month of history past its retention period. `kept` says why the month cannot be dropped yet."""
+    """A month of history past its retention period. `kept` explains why the month cannot be dropped yet."""
 
     month: datetime
     partitions: tuple[str, ...]

@@ -33,7 +33,7 @@ RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of ma
 
 
 def normalize_user(name: str) -> str:
-    """Normalize a user's name. For ASCII names, the result always matches the database's own. For other names, it
+    """Normalize a user's name. For ASCII names, the result always matches that of the database. For other names, it
     almost always does; sql/base/users.sql is authoritative.
     """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()

@@ -108,7 +108,7 @@ class ReceiptState(StrEnum):
 
     @property
     def stored(self) -> str:
-        """How the database spells it."""
+        """The name of this state in the database."""
         return "to follow" if self is ReceiptState.TO_FOLLOW else str(self)
 
 

@@ -37,8 +37,8 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 class Settles:
     """The outcome of an e-mail.
 
-    `reason` says why it was not sent. `soft_bounced` lists the recipients whose mailbox did not accept the e-mail in
-    any attempt.
+    `reason` explains why it was not sent. `soft_bounced` lists the recipients whose mailbox did not accept the e-mail
+    in any attempt.
     """
 
     email_id: EmailId

@@ -68,8 +68,8 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransport:
-    """Settings that this program cannot read. Only the account that they belong to is affected. The others must still
-    be listed.
+    """Settings that this program cannot read. Only the account that they belong to is affected. Other accounts must
+    still be listed.
     """
 
     kind: str

@@ -10,9 +10,10 @@ from fairpost.model.ids import EmailId
 class Troubles:
     """The failures of an account.
 
-    `throttle_count` and `unreachable` count consecutive pauses because the account was throttled or its server was
-    unreachable. `refused` lists consecutive e-mails that got the reply `answer`. `last` is the e-mail affected by the
-    account's most recent problem. `put_off` counts how often each e-mail was deferred while others were accepted.
+    `throttle_count` and `unreachable` count consecutive pauses taken because the account was throttled or its server
+    was unreachable, respectively. `refused` lists consecutive e-mails that got the reply `answer`. `last` is the e-mail
+    affected by the account's most recent problem. `put_off` counts how often each e-mail was deferred while others were
+    accepted.
     """
 
     throttle_count: int = 0

@@ -1,7 +1,7 @@
 """Unsubscribe links for recipients of campaign mail.
 
 A link names a region, a workspace and a recipient, but never an address. The link is signed with a key derived from the
-database's own key, so it can neither be guessed nor be forged for another recipient.
+database's own key, so it can be neither guessed nor forged for another recipient.
 """
 
 import hmac

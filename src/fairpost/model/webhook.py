@@ -41,7 +41,7 @@ class Webhook:
     failing_since: datetime | None = None
     failures: int = 0
     next_at: datetime | None = None
-    why: Reason | None = None  # of the last failure
+    why: Reason | None = None  # the reason for the last failure
     delivered_at: datetime | None = None
     cursor: str
     is_behind: bool = True

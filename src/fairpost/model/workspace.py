@@ -38,7 +38,7 @@ class Workspace:
     name: str
     pools: tuple[str, ...]  # the operator's pools that the workspace may send through
     loans: tuple[Loan, ...]  # the same pools with the allowed From addresses
-    per_minute: int  # requests with all of its keys combined
+    per_minute: int  # maximum number of requests with all of its keys combined
     created_at: datetime
     suspended_at: datetime | None
     reason: str | None
@@ -46,8 +46,8 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSettings:
-    """Settings that a workspace chooses itself, which cover its appearance on pages that recipients see and its rules
-    for launching campaigns.
+    """Settings that a workspace chooses itself: its appearance on pages that recipients see, and its rules for
+    launching campaigns.
     """
 
     title: str | None = None  # None: the workspace's name

@@ -57,7 +57,7 @@ _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingNow:
-    """Whether the account's mailbox is read. `unknown` lists what cannot be known without reading it."""
+    """Whether the account's mailbox is read. `unknown` lists what remains unknown unless the mailbox is read."""
 
     state: ReadingState
     condition: Shown

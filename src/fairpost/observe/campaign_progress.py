@@ -122,7 +122,7 @@ async def waiting_of(
 
 
 async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
-    """Returns each account's share. E-mails of removed accounts are combined with those that have no account."""
+    """Returns each account's share. E-mails from removed accounts are combined with those that have no account."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in snapshot.by_account if a is not None]
     )

@@ -96,7 +96,7 @@ async def list_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> list[ListedEmail]:
-    """Returns the newest e-mails from the queue and history together. To get the next page, pass the last ID as
+    """Returns the newest e-mails from the queue and the history combined. To get the next page, pass the last ID as
     `before`.
     """
     rows = await store.fetch(

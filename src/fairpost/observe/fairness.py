@@ -90,7 +90,7 @@ class EvenHour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """One sender's share of the total for the list. `name` is the domain or user; for a workspace, it is empty."""
+    """One sender's share of a list's total. `name` is the domain or user; for a workspace, it is empty."""
 
     workspace: str
     name: str
@@ -226,13 +226,13 @@ class FairnessReport:
     served_by: Mapping[str, Served]  # by queue, fair or not
     top_workspaces: Sequence[Portion]  # the workspaces with the most served e-mails
     top_users: Sequence[Portion]
-    waits: Mapping[str, Mapping[str, Took]]  # time from due to the start of sending, by queue and tier
+    waits: Mapping[str, Mapping[str, Took]]  # time from becoming due to the start of sending, by queue and tier
     durations: Mapping[str, Took]  # durations of sends, claims and commits
     throttling: Throttling
     urgent: Sequence[UrgentUse]  # workspaces with the most urgent e-mails that became due in the window
     engines: Sequence[Engine]
     sent_total: Mapping[str, int]  # e-mails sent by each account since it was added
-    histograms: Mapping[tuple[Measure, Tier], Waits]  # the histograms behind waits and durations
+    histograms: Mapping[tuple[Measure, Tier], Waits]  # the histograms from which waits and durations are derived
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -419,7 +419,7 @@ def _tier_waiting(rows: Iterable[Any]) -> TierWaiting:
 def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: datetime) -> Served:
     """Returns the e-mails served from this queue, or from both queues if `queue` is None.
 
-    E-mails are counted for the queue that they were sent from.
+    E-mails are counted for the queue from which they were sent.
     """
     ours = [row for row in rows if queue is None or _queue_of(row) == queue]
     by_hour = Counter[datetime]()

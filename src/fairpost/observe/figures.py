@@ -31,7 +31,7 @@ class Figures:
 class FiguresReader:
     """Reads one database's figures. The histograms start with the window before the first read.
 
-    Histograms and counters are reset only when the process restarts. E-mails of removed accounts still count.
+    Histograms and counters are reset only when the process restarts. E-mails from removed accounts still count.
     """
 
     def __init__(self, window: timedelta) -> None:

@@ -37,7 +37,7 @@ _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` says why the file
+    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` explains why the file
     cannot be written.
     """
 

@@ -112,7 +112,7 @@ class CameBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """Facts for the timeline that are not stored with the e-mail. `paused` is the reason for a pause of all sending."""
+    """Facts for the timeline that are not stored with the e-mail. `paused` is the reason why all sending is paused."""
 
     campaign: str | None = None
     step: int | None = None

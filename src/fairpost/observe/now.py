@@ -51,7 +51,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """How many accounts there are, how many are usable, how many a worker drives, and how many can send now."""
+    """How many accounts there are, how many are usable, how many are driven by a worker, and how many can send now."""
 
     all: int
     active: int

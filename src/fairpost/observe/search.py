@@ -105,10 +105,10 @@ async def find_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> Found:
-    """Tries the text as an ID, address, key and campaign, in this order. Uses the first kind that matches.
+    """Tries to interpret the text as an ID, address, key and campaign, in this order. Uses the first kind that matches.
 
-    `id_` is the text parsed as an ID, if that is possible. `home` is the workspace to search for keys and campaigns if
-    none is given.
+    `id_` is the text parsed as an ID, if that is possible. `home` is the workspace whose keys and campaigns are
+    searched if no workspace is given.
     """
     text = text.strip()
     if id_ is not None:

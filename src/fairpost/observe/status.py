@@ -1,4 +1,4 @@
-"""Reads the facts for `fairpost status`. This takes as long with ten e-mails waiting as with ten million."""
+"""Reads the facts for `fairpost status`. This takes the same time with ten e-mails waiting as with ten million."""
 
 from collections.abc import Collection
 from dataclasses import asdict, replace

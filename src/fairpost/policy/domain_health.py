@@ -3,7 +3,7 @@ I/O.
 
 SPF is evaluated for the host that connects to the receiver, and a server that accepts our mail may relay it from
 another address. Therefore, a server counts as included if SPF passes for its own addresses, or if the record includes a
-name of the same organization.
+name that belongs to the same organization.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ class Disk:
 class Machine:
     """This machine.
 
-    `home_mode` is None if there is no home yet. `key_trouble` says why an existing master key cannot be used.
+    `home_mode` is None if there is no home yet. `key_trouble` explains why an existing master key cannot be used.
     """
 
     home: str
@@ -87,7 +87,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The account defined by this process's environment variables. `trouble` says why it cannot be determined."""
+    """The account defined by this process's environment variables. `trouble` explains why it cannot be determined."""
 
     account: str
     is_there: bool = False
@@ -123,7 +123,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All findings. Parts that could not be read are None. `unreachable` says why the server could not be reached."""
+    """All findings. Parts that could not be read are None. `unreachable` explains why the server is unreachable."""
 
     machine: Machine
     server: Server | None = None

@@ -14,7 +14,7 @@ Values: TypeAlias = Iterable[float] | Mapping[float, int]
 
 
 def gini(values: Values) -> float:
-    """Return the Gini coefficient: 0 if all values are equal, close to 1 if one has everything.
+    """Return the Gini coefficient: 0 if all values are equal, and close to 1 if one value makes up the whole total.
 
     An empty collection counts as even.
     """

@@ -21,7 +21,7 @@ from fairpost.model.reason import Reason
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more e-mails does not count as a step of the warm-up
+WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more bounces does not count as a step of the warm-up
 CLAIMED_AHEAD_S = 0.25  # mail is claimed at most this far ahead, so it never delays urgent mail for longer
 ROOM_MAX = 1_000_000_000  # effectively no limit
 
@@ -61,7 +61,7 @@ def availability(account: Account, *, now: datetime) -> Go | NotBefore:
 
 
 def used(account: Account, now: datetime) -> tuple[int, int]:
-    """Return how many sends were used this hour and today."""
+    """Return how many sends have been used this hour and today."""
     usage = roll_windows(account.limits, account.usage, now=now)
     return usage.hour_used, usage.day_used
 
@@ -87,8 +87,8 @@ def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason |
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
-    """Decide whether the account may begin a send now. Return either its usage after the send, or until when it has to
-    wait and why. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
+    """Decide whether the account may begin a send now. Return either its usage after the send, or when its wait ends
+    and why it has to wait. `roll`, from 0 to 1, places the next pause between the shortest and the longest.
     """
     usage = roll_windows(limits, usage, now=now)
     return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))

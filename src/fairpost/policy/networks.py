@@ -1,7 +1,7 @@
 """Decide which mail servers workspace accounts may use.
 
 The servers must be on the public internet and use mail ports, unless the operator allows more. Addresses that are not
-known to be public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
+known to be public are forbidden. An IPv6 address that wraps an IPv4 address is judged by the wrapped address.
 """
 
 from collections.abc import Collection, Iterator

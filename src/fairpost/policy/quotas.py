@@ -58,7 +58,7 @@ def _part(whole: int, parts: int, of: int) -> int:
 def _open_days(window: SendingWindow, first: date, last: date) -> int:
     """Count the open days from first to last, inclusive.
 
-    It counts whole weeks at a time, because a workspace may be years old.
+    Whole weeks are counted at a time, because a workspace may be years old.
     """
     weeks, rest = divmod((last - first).days + 1, 7)
     odd = {(first.isoweekday() + n - 1) % 7 + 1 for n in range(rest)}

@@ -30,7 +30,7 @@ _IS_TRIED_AGAIN = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    code: str  # of the reason stored with the e-mail
+    code: str  # the code of the reason stored with the e-mail
     class_: ReplyClass
     scope: Scope
     retry: bool  # the same e-mail may be accepted later, by the same route

@@ -1,4 +1,4 @@
-"""The meanings of codes in servers' replies, as tables for `replies`: of SMTP, Google and Microsoft."""
+"""The meanings of SMTP, Google and Microsoft codes in servers' replies, as tables for `replies`."""
 
 from collections.abc import Iterator
 
@@ -105,7 +105,7 @@ BY_ENHANCED: dict[str, Finding] = _codes(
     )
 )
 
-# By Google's reason, in lower case: of the API, and (with _) of the token endpoint.
+# By Google's reason, in lower case: from the API and, with underscores, from the token endpoint.
 BY_REASON: dict[str, Finding] = {
     "autherror": LOGIN,
     "invalidcredentials": LOGIN,

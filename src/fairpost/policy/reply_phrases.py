@@ -1,6 +1,6 @@
 """Patterns made of phrases, for the tables of `reply_rules`.
 
-Bars separate phrases, and * stands for some other words. Every phrase starts at the start of a word. A phrase that ends
+Bars separate phrases, and * stands for some other words. Every phrase begins at the start of a word. A phrase that ends
 with ! must also end at the end of a word. Phrases are matched against the text without its addresses and links. A row
 of `beside` instead requires two things near each other, in either order: the subject and what is said about it.
 """
@@ -58,8 +58,8 @@ def row(finding: Finding, *phrases: str, only: str = "") -> Phrases:
 def beside(
     finding: Finding, whom: tuple[str, ...], what: tuple[str, ...], *, is_close: bool = False, only: str = ""
 ) -> Phrases:
-    """Return phrases that match two things near each other. With `is_close`, at most two or three words may separate
-    them, for a `what` with many uses.
+    """Return phrases that match two things near each other. With `is_close`, which is meant for a `what` with many
+    uses, only a few words may separate them.
     """
     one, other = (rf"(?<![a-z0-9])(?:{_options(each)})" for each in (whom, what))
     gap = rf"[a-z]{{0,2}}(?:{_CLOSE}|[^a-z0-9]{{0,2}})" if is_close else _GAP

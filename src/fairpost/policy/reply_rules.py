@@ -1,7 +1,7 @@
 """Phrases that servers use, and what they mean, as tables for `replies`.
 
 To support a new reply, add a row here and a line in tests/policy/replies.csv. `reply_phrases` explains how phrases are
-written, `reply_words` contains words in many languages, and `reply_codes` the meanings of codes.
+written, `reply_words` contains words in many languages, and `reply_codes` contains the meanings of codes.
 """
 
 import re
@@ -294,7 +294,7 @@ PLAIN: tuple[Phrases, ...] = (
     ),
 )
 
-# Text that breaks a tie if neither codes nor phase decide.
+# Text that breaks a tie if neither the codes nor the phase is decisive.
 TIES: tuple[Phrases, ...] = (
     row(
         CONTENT, "spamhaus dbl | likely unsolicited | file extension | file type | spam content | spam pattern | a url"
@@ -420,7 +420,7 @@ UNCODED: tuple[Phrases, ...] = (
 REFUSAL = re.compile(
     r"(?<![a-z])(?:blocked|denied|policy|prohibit|forbidden|not permitted|not accepted|banned|service refused|spamhaus)"
 )
-REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|not allowed)")  # if after the content
+REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|not allowed)")  # only after the content
 
 # API replies without a reason, or with an unknown one.
 API_TIES: tuple[Phrases, ...] = (

@@ -47,7 +47,8 @@ NONEXISTENT = (
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
 
-# Phrases directly next to a recipient ("invalid user", "mailbox was deleted") that will never accept mail again.
+# Phrases directly next to a recipient that will never accept mail again, such as "invalid user" and "mailbox was
+# deleted".
 CLOSED = (
     "invalid | not valid | not a valid | isn't valid",
     "closed | expired | discontinued | terminated | deleted | removed | retired | cancelled",
@@ -76,7 +77,7 @@ SUSPENDED = (
     "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
 )
 
-# Some servers use these phrases for a recipient that no longer exists. Others use them for anything.
+# Some servers use these phrases for a recipient that no longer exists. Others use them for any reason.
 UNAVAILABLE = (
     "unavailable | not available | non disponible | pas disponible | indisponible | nicht verfugbar | nicht erreichbar",
     "niet beschikbaar | no disponible | nao disponivel | indisponivel | non disponibile | niedostepn | nedostupn",

@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What an engine remembers about one life of a database: how often it wrote and when it last did so."""
+    """What an engine remembers about one life of a database: how many times it wrote and when it last did so."""
 
     life: str
     engine: str
@@ -44,8 +44,8 @@ class Memory:
 class Statement:
     """The database's record of the engine's writes, or None if there is none.
 
-    `last_at` is the last write of any engine. `is_asked` means that the engines that were active at the end are asked
-    whether anything is missing.
+    `last_at` is the time of the last write by any engine. `is_asked` means that the engines that were active at the end
+    are asked whether anything is missing.
     """
 
     beats: int | None
@@ -58,7 +58,7 @@ class Statement:
 class Missing:
     """An account's steps that were acknowledged to engines but are missing from the database.
 
-    `emails` are the e-mails that these steps began, as far as the engines recorded them.
+    `emails` are the e-mails that these steps began, if the engines recorded them.
     """
 
     account: str

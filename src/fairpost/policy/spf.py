@@ -51,7 +51,7 @@ class Problem(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """A result. `records` are the domain's own SPF records. `detail` is the term at fault or the DNS error. `names` are
-    the hosts and domains that the record allows, as far as it has been evaluated.
+    the hosts and domains allowed by the part of the record that has been evaluated.
     """
 
     result: Result

@@ -2,10 +2,10 @@
 account.
 
 A failure that concerns a recipient or a message costs the e-mail an attempt, and the account continues. A failure that
-concerns the account or its provider pauses the account and costs the e-mail nothing. Replies do not always make this
-distinction correctly, so three rules correct them. If three different e-mails in a row get the same temporary failure,
-the account is at fault. If an e-mail is deferred three times while others are accepted, that e-mail is at fault. After
-a timeout with no reply, the account resumes with another e-mail, if there is one.
+concerns the account or its provider pauses the account and costs the e-mail nothing. Replies do not always reflect this
+distinction correctly, so three rules correct the result. If three different e-mails in a row get the same temporary
+failure, the account is at fault. If an e-mail is deferred three times while others are accepted, that e-mail is at
+fault. After a timeout with no reply, the account resumes with another e-mail, if there is one.
 """
 
 from dataclasses import replace

@@ -38,7 +38,9 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """An override. `problem` says why the override is no longer used, if the files have changed since it was stored."""
+    """An override. `problem` explains why the override is no longer used, if the files have changed since it was
+    stored.
+    """
 
     stored: StoredOverride
     problem: str | None
@@ -105,7 +107,8 @@ class WorkspacePortals:
         return (await self.template(workspace, portal, mail_type)).words
 
     async def template(self, workspace: str, portal: str, mail_type: str) -> PortalTemplate:
-        """Returns the template to send. If the workspace's content no longer fits the files, it is ignored.
+        """Returns the template to send. If the workspace's content no longer matches the files, that content is
+        ignored.
 
         Sending a code with the default content is better than sending none. `overrides` lists content that is ignored.
         """

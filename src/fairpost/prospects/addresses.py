@@ -31,7 +31,7 @@ _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def parse(text: str) -> Mailbox | None:
-    """Parses an address as people write it, such as with spaces around it, as `Ann Lee <ann@example.com>`, or as a
+    """Parses an address as people write it, for example with spaces around it, as `Ann Lee <ann@example.com>`, or as a
     `mailto:` link.
     """
     text = text.strip()

@@ -392,8 +392,8 @@ class _Plan:
         return cls(width=width, email=email, timezone=timezone, external_id=external_id, others=others)
 
     def misfit(self, row: list[str], *, whole: bool) -> str | None:
-        """Returns why a row does not fit the header. Missing cells or extra empty cells at the end are allowed, because
-        spreadsheet programs produce them.
+        """Returns why a row does not match the header. Missing cells or extra empty cells at the end are allowed,
+        because spreadsheet programs produce them.
 
         Any other difference means that cells have shifted to other columns.
         """

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dns.asyncresolver import Resolver
 
 AT_ONCE = 20  # maximum number of concurrent queries
-SPF_LIMIT_S = 20.0  # the same limit as receivers
-ADDRESSES_MAX = 4  # per host, and names per address
+SPF_LIMIT_S = 20.0  # receivers apply the same limit
+ADDRESSES_MAX = 4  # addresses per host, and names per address
 
 
 Ask = Callable[[str, str], Awaitable[Found]]

@@ -1,5 +1,5 @@
-"""Derives a mailbox's IMAP server from its SMTP server, using a table, and a rule for all servers that are not listed
-there.
+"""Derives a mailbox's IMAP server from its SMTP server, using a table and, for all servers that are not listed there, a
+rule.
 """
 
 import tomllib

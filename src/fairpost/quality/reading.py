@@ -1,7 +1,7 @@
 """Reads the content of a raw message: headers, text and attachments.
 
-Reading never raises, and shows as much as possible. The standard library raises various errors on hostile mail. In this
-module, a part that causes an error counts as missing.
+Reading never raises, and recovers as much as possible. The standard library raises various errors on hostile mail. In
+this module, a part that causes an error counts as missing.
 """
 
 import base64

@@ -30,7 +30,7 @@ class Meaning:
     the invalid parts.
 
     `brief` continues a sentence that names the subject. `is_kept` means that the reason is stored with its subject.
-    `is_step` marks the next step after an error whose own text says what is wrong.
+    `is_step` marks the next step after an error whose own text explains what is wrong.
     """
 
     sentence: str
@@ -88,7 +88,7 @@ def _no_forecast(sentence: str) -> Meaning:
 
 
 def _step(words: str, command: str) -> Meaning:
-    """Describe the next step after an error. The error itself says what is wrong."""
+    """Describe the next step after an error. The error itself explains what is wrong."""
     return Meaning(sentence=f"{words}.", command=command, brief=f"{words}: {command}", is_step=True)
 
 

@@ -1,4 +1,4 @@
-"""Receives a single message, which a mail server passes to a program."""
+"""Receives a single message that a mail server passes to a program."""
 
 from collections.abc import Sequence
 

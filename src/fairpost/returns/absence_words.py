@@ -17,7 +17,7 @@ AUTOMATIC_SUBJECTS = (
     r"自動(?:応答|返信)|不在|休暇|автоответ|вне офиса|fr[aå]nv[aä]ro|autosvar|automatiskt svar|frav[aæ]r",
 )
 
-# Text of absence notices and other automatic replies.
+# Text of out-of-office replies and other automatic replies.
 AUTOMATIC_TEXTS = (
     r"(?:i am|i'm|i will be|i'll be|we are|currently|am) (?:\w+ ){0,4}(?:out of (?:the )?office|away from (?:the |my )?(?:office|desk|e-?mail)|on (?:\w+ ){0,2}(?:leave|vacation|holidays?)|travell?ing (?:and|with limited|until))|(?:limited|no) access to (?:my )?e-?mail|(?:will not|won't) be (?:reading|checking) (?:my )?(?:e-?)?mail|this is an auto(?:mated|matic) (?:reply|response|message)|(?:thank you for (?:your|contacting)|we have received) [^.]{0,80}(?:ticket|request) (?:has been|number|id)",
     r"(?:bin|sind|befinde mich|werde) (?:\w+ ){0,6}(?:nicht im (?:büro|buero|haus)|abwesend|im urlaub|außer haus|nicht erreichbar|in elternzeit|in mutterschutz)|(?:ihre|deine) (?:e-?mail|nachricht) wird (?:\w+ ){0,3}nicht (?:\w+ ){0,2}(?:weitergeleitet|gelesen)|abwesenheitsnotiz|dies ist eine automatische",

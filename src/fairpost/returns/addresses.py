@@ -22,8 +22,8 @@ def addresses_in(text: str) -> list[str]:
 
 
 def address_of(value: str) -> str:
-    """Returns the address in a field such as From, or "" if there is none. An address in angle brackets takes
-    precedence over the first one.
+    """Returns the address in a field such as From, or "" if there is none. If the field contains an address in angle
+    brackets, that address is used; otherwise, the first address is used.
     """
     if match := _BRACKETED.search(value):
         return match[1].strip()

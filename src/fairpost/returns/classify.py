@@ -56,7 +56,7 @@ class Finding:
     aliases: tuple[str, ...] = ()  # the addresses to which it was rewritten in transit
     is_final: bool = True  # there will be no more attempts
     is_confirmed: bool = True  # False: the address seems dead, but a single report is not enough to suppress it
-    reply: str = ""  # the server's reply, as far as the report includes it
+    reply: str = ""  # the server's reply, or as much of it as the report includes
     kind: str = ""  # the type of feedback report
 
 
@@ -83,7 +83,7 @@ _DELAYED = re.compile(
     r"will (?:be retried|continue|keep trying|retry)|not (?:yet )?been delivered yet|not yet been delivered|delivery (?:is |has been |was )?delayed"
     r"|delayed (?:\d+|for)|warning message only|(?:do|need) not (?:need to )?resend your message",
     re.IGNORECASE,
-)  # phrases that say that attempts will continue
+)  # phrases that indicate that attempts will continue
 
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
@@ -288,7 +288,7 @@ def _of_group(group: Group, told: str) -> Finding:
     address, *aliases = group.addresses
     said = said_in(group.diagnostic or told, status=status_of(group.status))
     if group.diagnostic and meaning(Reply(550, told)).code == _FULL:
-        # A full mailbox exists, even if other parts of the text suggest otherwise.
+        # If a mailbox is full, it exists, even if other parts of the text suggest otherwise.
         said = said._replace(reply=Reply(said.reply.code, told))
     return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 

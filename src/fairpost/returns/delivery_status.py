@@ -1,5 +1,5 @@
 """The fields of delivery reports (RFC 3464), whether they appear in their own part or as lines of text. Real reports
-omit blank lines, repeat fields, give the part a wrong type, or put the fields into the notice. Groups are therefore
+omit blank lines, repeat fields, give the part the wrong type, or put the fields into the notice. Groups are therefore
 found by their fields. A new group begins after a blank line, or with a recipient field that the current group already
 has.
 """

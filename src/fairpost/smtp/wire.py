@@ -180,7 +180,7 @@ def read_features(text: str) -> Features:
     """Parses the answer to EHLO: its first line is a greeting, and each other line is a keyword with its parameters."""
     offered: dict[str, list[str]] = {}
     for line in text.split("\n")[1:]:
-        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old but in use
+        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old but still in use
         offered.setdefault(keyword, []).extend(parameters)
     size = offered.get("SIZE", ["0"])
     limit = int(size[0]) if size and re.fullmatch(r"[0-9]{1,20}", size[0], re.ASCII) else 0

@@ -1,7 +1,7 @@
 """The account defined by environment variables: FAIRPOST_SMTP_HOST and related ones.
 
-An engine creates or updates it when it starts. The variables determine its server, password and sender, and also its
-batch size if the variable for that is set. Its limits, pool and status are stored like those of any account. You can
+An engine creates or updates it when it starts. The variables determine its server, password and sender and, if the
+corresponding variable is set, its batch size. Its limits, pool and status are stored like those of any account. You can
 change them, and no engine changes them back. Limits that you have not changed follow the provider, even if the address
 moves to a different provider.
 """

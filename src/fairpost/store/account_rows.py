@@ -1,7 +1,6 @@
 """Convert account rows to accounts. This module defines which columns to select and how to parse them.
 
-Parsed limits and transports are cached, because some callers list all accounts every second, although most have not
-changed.
+Parsed limits and transports are cached, because some callers list all accounts every second, most of them unchanged.
 """
 
 import json

@@ -10,7 +10,7 @@ from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.policy.windows import local_day, next_day, next_open, spans
 
 DAY = timedelta(days=1)
-Closed = tuple[datetime, Bottleneck]  # until when nothing may be started, and why
+Closed = tuple[datetime, Bottleneck]  # when sending may start again, and what prevents it until then
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """A campaign's timeline, in which all accounts advance together, from opening to opening.
 
-Each account first sends as if it were alone. If all accounts together exceed the day's quota or the pool, the timeline
-finds the moment at which the quota or the pool ran out. The sends are then recalculated from the start of the opening
-up to that moment.
+Each account first sends as if it were alone. If all accounts together would send more e-mails than the day's quota
+allows or the pool contains, the timeline finds the moment at which the quota or the pool runs out. The sends are then
+recalculated from the start of the opening up to that moment.
 """
 
 from collections.abc import Callable, Sequence
