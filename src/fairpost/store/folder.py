@@ -178,7 +178,7 @@ class ServerFolder:
                 path.rmdir()
 
     def clear_stale_files(self) -> None:
-        """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
+        """Remove files that would make PostgreSQL fail. Call this only when none of the server's processes is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
         # Keep a pid file with a dead pid, because PostgreSQL then checks again for leftover shared memory.

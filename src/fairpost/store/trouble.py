@@ -150,7 +150,7 @@ def is_trouble(error: BaseException) -> bool:
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the database can never store these values, in which case retrying is useless."""
+    """Return whether the error means that the database can never store these values, so retrying is useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
 
 

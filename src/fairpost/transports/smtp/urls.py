@@ -94,7 +94,7 @@ def url_parts(url: str, schemes: Collection[str], allowed: str) -> UrlParts:
 
 
 def _split(rest: str) -> tuple[str, str]:
-    """Splits the URL into the part up to the host and port and the query after the question mark."""
+    """Splits the URL into two parts: everything up to the host and port, and the query after the question mark."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     tail = rest[len(authority) :].removeprefix("/")
     if "@" in tail:

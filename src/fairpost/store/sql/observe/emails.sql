@@ -12,7 +12,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns one page of a workspace's e-mail ids, newest first, below the given id. Each statement reads one index backwards and stops at the limit.
--- It is normally the index on (workspace, id), but emails_not_sent is used if sent e-mails are not requested, and queue_held is used for claimed
+-- The index is normally the one on (workspace, id), but emails_not_sent is used if sent e-mails are not requested, and queue_held is used for claimed
 -- e-mails. History has a partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are
 -- therefore kept, and each statement is written so that one plan suits all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]

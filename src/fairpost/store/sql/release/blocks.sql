@@ -172,8 +172,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
--- Returns accounts that only blocks prevent from sending, because all mail that is due on their routes is from blocked senders. The cost depends on
--- the number of accounts with blocks and on the number of blocks.
+-- Returns accounts that only blocks prevent from sending, because all mail that is due on their routes comes from blocked senders. The cost depends
+-- on the number of accounts with blocks and on the number of blocks.
 CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

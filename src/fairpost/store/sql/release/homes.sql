@@ -76,7 +76,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN domain = home THEN stream ELSE stream || E'\x1f' || domain END
 $$;
 
--- Returns the leaves with e-mails of this stream, or with this domain in From.
+-- Returns the leaves with e-mails in this stream, or with this domain in From.
 CREATE OR REPLACE FUNCTION fairpost.leaves_of(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT l.node FROM fairpost.leaves l WHERE p_level = 'stream' AND l.workspace = p_workspace AND l.stream = p_key

@@ -1,4 +1,4 @@
--- The fenced lease of an account. Its epoch only increases, and every claim, renewal, begin and settle names the epoch.
+-- The fenced lease of an account. Its epoch only ever increases, and every claim, renewal, begin and settle specifies the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
 -- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that

@@ -95,7 +95,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Keeps the newest 10,000 findings whose e-mail is unknown. Older ones are deleted with every hundredth finding. Needs the index returned_unknown.
+-- Keeps the newest 10,000 findings whose e-mail is unknown. Older ones are deleted after every hundredth finding. Needs the index returned_unknown.
 CREATE OR REPLACE FUNCTION fairpost.prune_unknown_returns() RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     DELETE FROM fairpost.returned r WHERE r.email_id IS NULL AND r.id <= (SELECT o.id FROM fairpost.returned o WHERE o.email_id IS NULL ORDER BY o.id DESC OFFSET 10000 LIMIT 1)
