@@ -85,8 +85,8 @@ async def hashes_of(store: "Store", address: str, *, of_members: bool | None = N
 
 
 async def can_be_sent(store: "Store", pool: str) -> bool:
-    """Return whether this pool can send e-mail now. It can if an engine is running, nothing is paused, and an account
-    is ready to send.
+    """Return whether this pool can send e-mail now. A pool can send if an engine is running, nothing is paused, and an
+    account is ready.
     """
     sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
                 WHERE a.pool = $1 AND a.status = 'active' AND a.transport <> '{}'

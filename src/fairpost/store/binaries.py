@@ -17,7 +17,7 @@ from fairpost.model.errors import EmbeddedServerError
 OLDEST_MAJOR = 14
 PROBE_S_MAX = 10.0
 
-# Where Debian, the PostgreSQL RPMs, and Homebrew (ARM, Intel) install each major version.
+# The directories in which Debian, the PostgreSQL RPMs, and Homebrew (ARM, Intel) install each major version.
 VERSIONED_DIRECTORIES = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -108,8 +108,8 @@ def _major_in_path(directory: Path) -> int:
 
 
 def _version_in(directory: Path) -> str | None:
-    """Run the program to get its version. This also finds out whether it runs: a wheel for another libc can be
-    installed, but its programs fail to start.
+    """Run the program to get its version. This also shows whether the program runs at all: a wheel for another libc can
+    be installed, but its programs fail to start.
     """
     if not (directory / "initdb").is_file():
         return None

@@ -1,4 +1,4 @@
-"""Store campaign progress: the latest snapshot of each, and the number of e-mails sent over time."""
+"""Store campaign progress: the latest snapshot of each campaign, and the number of e-mails sent over time."""
 
 import json
 from collections.abc import Mapping

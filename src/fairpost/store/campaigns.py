@@ -68,7 +68,7 @@ class Planned:
 class Planning:
     """The progress of planning, across all processes.
 
-    `scheduled` counts the e-mails of all runs; the other counts cover only the last run.
+    `scheduled` counts the e-mails from all runs; the other counts cover only the last run.
     """
 
     steps: int
@@ -98,7 +98,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSteps:
-    """Follow-ups of one account that become due within the same ten minutes."""
+    """Follow-ups for one account that become due within the same ten minutes."""
 
     account: str
     step: int

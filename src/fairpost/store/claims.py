@@ -1,4 +1,4 @@
-"""The operations of a lease holder on e-mails that it has not sent yet: claim them in fair order, return them to the
+"""What a lease holder can do with e-mails that it has not sent yet: claim them in fair order, put them back in the
 queue, or fail them.
 
 sql/release/ decides the order.
@@ -56,14 +56,14 @@ class ClaimStore(Database):
         await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
 
     async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> tuple[EmailId, ...]:
-        """Return e-mails to the queue. E-mails that are being cancelled are missing from the result."""
+        """Put e-mails back in the queue. E-mails that are being cancelled are missing from the result."""
         sql = "SELECT fairpost.give_back($1, $2, $3)"
         return tuple(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
 
     async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: Reason) -> bool:
         """Fail an e-mail that can never be sent, before its attempt begins and without charging the account.
 
-        Return False if the lease no longer holds it.
+        Return False if the lease no longer holds the e-mail.
         """
         sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5, $6)"
         why = (reason.code, write_params(reason))

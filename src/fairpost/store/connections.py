@@ -91,7 +91,7 @@ async def connect(
     timeout_s: float = CONNECT_S_MAX,
     answer_s_max: float | None = ANSWER_S_MAX,
 ) -> LimitedConnection:
-    """Open a connection. `behind_pooler` means that the connection is known to lead through a pooler; otherwise, one
+    """Open a connection. `behind_pooler` means that the connection is known to go through a pooler; otherwise, one
     round trip detects whether it does.
     """
     async with asyncio.timeout(timeout_s):
@@ -127,12 +127,12 @@ def _probe(conn: "asyncpg.Connection") -> None:
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """Return whether the connection leads through a pooler. If it does not, configure the server to detect when this
+    """Return whether the connection goes through a pooler. If it does not, configure the server to detect when this
     process is gone.
 
     When a connection starts, PostgreSQL reports its real process ID, but a pooler makes one up. Only the row count is
     needed, so the query need not be prepared. Without the check that this function enables, the server would finish a
-    statement whose process was killed, and hold its locks until then.
+    statement even after the client process was killed, and hold the statement's locks until then.
     """
     look = f"set_config('client_connection_check_interval', '{LOOK_MS}', false)"
     rows: str = await conn.execute(
@@ -225,7 +225,7 @@ class Connections(Statements):
                 if conn.is_given_up and isinstance(error, SILENT):  # otherwise, the caller failed during a COPY
                     self._give_up(conn)
                     raise DatabaseUnavailable("PostgreSQL did not respond in time.") from error
-                if isinstance(error, (asyncpg.PostgresError, FairpostError)):  # no statement was cut off
+                if isinstance(error, (asyncpg.PostgresError, FairpostError)):  # no statement was interrupted
                     self._give_back(conn)
                 else:
                     conn.terminate()
@@ -236,7 +236,7 @@ class Connections(Statements):
             self._places.release()
 
     def _give_up(self, conn: LimitedConnection) -> None:
-        """Close the connection and all idle connections, because they lead to the same server.
+        """Close the connection and all idle connections, because they go to the same server.
 
         Statements in progress on other connections have their own time limits.
         """
@@ -248,7 +248,7 @@ class Connections(Statements):
 
     async def _take_place(self) -> None:
         if not self._places.locked():
-            await self._places.acquire()  # at once, without a timer
+            await self._places.acquire()  # immediately, without a timer
             return
         try:
             async with asyncio.timeout(PLACE_S_MAX):

@@ -1,6 +1,6 @@
 """Database connections, and how the store uses them for statements, transactions, and access limited to one workspace.
 
-The parts of the store, each in its own file, build on this class. This file names no tables.
+The parts of the store, each in its own file, build on this class. This file does not refer to any tables.
 """
 
 from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ class Database:
     ) -> Self:
         """Connect to the database.
 
-        `behind_pooler` means that the URL is known to lead through a pooler, so detection is skipped. `answer_s_max` is
-        the time limit per statement.
+        `behind_pooler` means that the URL is known to connect through a pooler, so detection is skipped. `answer_s_max`
+        is the time limit per statement.
         """
         with in_plain_words(url):
             return cls(

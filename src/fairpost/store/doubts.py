@@ -1,4 +1,4 @@
-"""Find e-mails in doubt, and record what providers, engines and people decide about them.
+"""Find e-mails in doubt, and record what providers report, and what engines and people decide.
 
 `in_doubt` itself is recorded like any other outcome: see steps.py.
 """

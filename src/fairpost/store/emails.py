@@ -1,6 +1,6 @@
 """Enqueue, cancel and retry individual e-mails for users and programs, and parse addresses.
 
-The operations of engines are in claims.py, steps.py and doubts.py.
+The operations that engines perform are in claims.py, steps.py and doubts.py.
 """
 
 import json

@@ -36,7 +36,7 @@ from fairpost.store.postmaster import (
     wait_until,
 )
 
-NAME = "fairpost"  # the name of the superuser and of the database
+NAME = "fairpost"  # the name of both the superuser and the database
 
 INIT_S_MAX = 120.0
 READY_S_MAX = 300.0  # crash recovery replays up to max_wal_size
@@ -326,7 +326,7 @@ class EmbeddedServer:
                 send(signum, pid, if_it=partial(belongs_to, data_dir=data_dir))
 
     def _running(self) -> PidFile | None:
-        """Return the pid file if it names a live postmaster of this data directory."""
+        """Return the pid file if it contains the pid of a live postmaster for this data directory."""
         found = read_pid_file(self._folder.data)
         if found is None or not belongs_to(found.pid, data_dir=self._folder.data):
             return None
@@ -404,7 +404,7 @@ def _failure(what: str, output: str) -> EmbeddedServerError:
     """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said
-    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # compared without times and pids
+    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # compare lines without their times and pids
     lines = [f"  {line}" for line in distinct.values()][-LINES_SHOWN_MAX:]
     advice = next((advice for sign, advice in ADVICE if sign in output), "Fix this, then try again.")
     return EmbeddedServerError("\n".join([f"{what}:", *lines, advice]))

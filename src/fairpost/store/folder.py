@@ -28,7 +28,7 @@ from fairpost.store.postmaster import pid_exists, read_pid_file, wait_until
 
 PORT = 5432  # part of the socket's file name; nothing listens on the network
 SOCKET = f".s.PGSQL.{PORT}"
-SOCKET_PATH_BYTES_MAX = 100  # Linux allows 108, macOS 104, both including the final zero
+SOCKET_PATH_BYTES_MAX = 100  # Linux allows 108 bytes and macOS 104, both including the terminating null
 LOCK_S_MAX = 300.0  # another process may be starting the server, which takes a long time during crash recovery
 LOG_BYTES_MAX = 10_000_000
 
@@ -150,7 +150,7 @@ class ServerFolder:
             )
 
     def socket_dir(self) -> Path:
-        """Return the socket's directory. It is in this folder if that results in a valid path, otherwise in the
+        """Return the socket's directory. It is in this folder if that results in a valid path; otherwise, it is in the
         temporary directory.
         """
         name = hashlib.sha256(b"%d %s" % (os.getuid(), os.fsencode(self.home))).hexdigest()[:16]
@@ -178,7 +178,7 @@ class ServerFolder:
                 path.rmdir()
 
     def clear_stale_files(self) -> None:
-        """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
+        """Remove files that would make PostgreSQL fail. Call this only when none of the server's processes is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
         # Keep a pid file with a dead pid, because PostgreSQL then checks again for leftover shared memory.

@@ -152,7 +152,7 @@ async def _lay_ledger(conn: asyncpg.Connection) -> None:
 
 
 def _altered(new: Sequence[Migration]) -> list[str]:
-    """Return the existing tables that need an exclusive lock."""
+    """Return the existing tables that must be locked exclusively."""
     text = "\n".join(migration.sql for migration in new)
     made = set(re.findall(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(fairpost\.\w+)", text))
     return sorted(set(re.findall(r"ALTER TABLE (?:ONLY )?(fairpost\.\w+)", text)) - made)

@@ -1,4 +1,4 @@
-"""Change the held nodes, weights and campaign gates in the tree of senders, which determines the release order.
+"""Change the holds, weights and campaign gates in the tree of senders, which determines the release order.
 
 Senders are in senders.py, and the global pause is in pauses.py.
 """

@@ -129,7 +129,7 @@ def pid_exists(pid: int) -> bool:
 
 
 def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> None:
-    """Signal the process if the check passes. A handle ensures that the pid is not reused in between."""
+    """Signal the process if the check passes. A handle ensures that the pid is not reused in the meantime."""
     handle = _handle(pid)
     try:
         if not if_it(pid):

@@ -2,7 +2,7 @@
 
 If a workspace is given, only its data is touched. None means all workspaces, plus data that belongs to no workspace.
 History has no index on addresses, so it is scanned partition by partition and changed in small commits. After an
-interruption, run the operation again: it continues with what remains.
+interruption, run the operation again, and it will continue with what remains.
 """
 
 import json

@@ -55,7 +55,7 @@ def stored_forms(code: str) -> list[str]:
 
 
 def stored_reasons(reasons: Sequence[str]) -> tuple[Reason, ...]:
-    """Parse reasons with code and parameters combined in one text, as written by `fairpost.in_one`."""
+    """Parse reasons whose code and parameters are combined in a single text, as written by `fairpost.in_one`."""
     return tuple(map(_in_one, reasons))
 
 

@@ -1,4 +1,6 @@
-"""Record returned mail and apply it. sql/settle/returned.sql defines the effect of a single finding."""
+"""Record the findings from returned mail and apply them. sql/settle/returned.sql defines the effect of a single
+finding.
+"""
 
 import json
 from collections.abc import Sequence

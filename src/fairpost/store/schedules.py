@@ -24,7 +24,7 @@ class StoredSchedule:
     known_until: datetime | None = None
     revision: int = 0
     is_stored: bool = False  # if False, the workspace has no schedule and its mail may be sent at any time
-    zones: tuple[str, ...] = ()  # time zones of the recipients whose local time campaigns follow
+    zones: tuple[str, ...] = ()  # time zones of recipients, for campaigns that follow the recipients' local time
     is_sending: bool = False  # whether campaigns are in progress
 
 

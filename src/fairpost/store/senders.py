@@ -58,12 +58,12 @@ class DirtySenders:
 
 
 async def named(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name. Use this function for the command line."""
+    """Return the sender with its name as stored. Use this function for the command line."""
     return replace(id_, name=await store.value("SELECT fairpost.user_named($1, $2)", id_.workspace, id_.name))
 
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name. Use this function for requests, which cannot see waiting mail."""
+    """Return the sender with its name as stored. Use this function for requests, which cannot see waiting mail."""
     return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
@@ -271,9 +271,7 @@ async def tell(
 
 
 async def lay_fairness(store: "Store", fairness: Fairness) -> bool:
-    """Store the fairness settings. Return True if they changed, in which case all senders were moved and weighted
-    again.
-    """
+    """Store the fairness settings. Return True if they changed, in which case all senders were moved and reweighted."""
     return bool(
         await store.value(
             "SELECT fairpost.lay_fairness($1, $2, $3, $4, $5, $6, $7, $8)",

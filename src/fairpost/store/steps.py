@@ -1,6 +1,6 @@
 """Take an account's steps: begin an e-mail, settle one, or do both in one commit.
 
-E-mails whose outcome is unknown are in doubts.py.
+E-mails whose outcome is unknown are handled in doubts.py.
 """
 
 import json

@@ -216,7 +216,7 @@ def _rows(tag: str) -> int:
     return int(tag.rpartition(" ")[2])
 
 
-# Matches text that is certainly an address and that lowercasing is enough to normalize. The database normalizes all
+# Matches text that is certainly an address and needs only lowercasing to be normalized. The database normalizes all
 # other addresses.
 _PLAIN = re.compile(
     r"[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*@(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z0-9]+", re.ASCII | re.IGNORECASE

@@ -1,8 +1,8 @@
 """Classify database driver errors. This is the only place that decides the kind of trouble, the message, the next step,
 and whether to wait.
 
-`DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (unreachable,
-starting, full, out of connections, failing over), never of a statement or its data. No account, e-mail or campaign is
+`DRIVER_ERRORS` covers everything that the driver raises. Trouble means a problem with the database itself (unreachable,
+starting, full, out of connections, failing over), never with a statement or its data. No account, e-mail or campaign is
 ever blamed for it.
 """
 
@@ -150,7 +150,7 @@ def is_trouble(error: BaseException) -> bool:
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the database can never store these values, in which case retrying is useless."""
+    """Return whether the error means that the database can never store these values, so retrying is useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
 
 

@@ -39,7 +39,7 @@ async def all_webhooks(store: "Store", *, only_troubled: bool = False) -> list[W
 
 
 async def find(store: "Store", webhook_id: int) -> Webhook | None:
-    """Return a webhook of any workspace that the store may see."""
+    """Return a webhook from any workspace that the store may see."""
     sql = f"SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE w.id = $1"  # noqa: S608
     row = await store.row(sql, webhook_id)
     return None if row is None else _webhook(row)
@@ -124,7 +124,7 @@ async def next_secret_id(store: "Store") -> int:
 async def add_secret(
     store: "Store", webhook: Webhook, secret_id: int, *, sealed: str, keys: Sequence[str], overlap: timedelta
 ) -> None:
-    """Add a secret. `keys` are the vault keys that were in use when it was sealed. Raises KeysChanged."""
+    """Add a secret. `keys` are the vault keys that were in use when the secret was sealed. Raises KeysChanged."""
     sql = "SELECT fairpost.add_webhook_secret($1, $2, $3, $4, $5, $6, $7)"
     given = (secret_id, webhook.id, webhook.workspace, sealed, list(keys), overlap.total_seconds(), clock.stated())
     try:
@@ -188,7 +188,7 @@ async def pending(
 
 
 async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int, datetime]]:
-    """Return how many events of each lane are pending, and when the last of them is due."""
+    """Return how many events in each lane are pending, and when the last of them is due."""
     sql = "SELECT p.lane, count(*) AS n, max(p.next_at) AS until FROM fairpost.webhook_pending p WHERE p.webhook_id = $1 GROUP BY 1"
     return {row["lane"]: (row["n"], row["until"]) for row in await store.fetch(sql, webhook.id)}
 

@@ -32,7 +32,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The remainder of a caller's rate limit.
+    """What remains of a caller's rate limit.
 
     If the limit is exceeded, `wait_s` is how long to wait until requests are accepted again.
     """
@@ -321,7 +321,7 @@ async def health(
 
 
 async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Return the bad findings of the last check for each domain. If a domain was not checked, return the findings for
+    """Return the bad findings from the last check of each domain. If a domain was not checked, return the findings for
     the nearest parent domain that was.
     """
     rows = await store.fetch(
@@ -397,7 +397,7 @@ async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: 
 
 
 async def mailbox_tried(store: "Store", account: int, *, is_open: bool) -> None:
-    """Record whether a login to the account's mailbox worked."""
+    """Record whether a login to the account's mailbox succeeded."""
     await store.value(
         """UPDATE fairpost.mailboxes SET failed_since = CASE WHEN $2 THEN NULL ELSE coalesce(failed_since, $3, clock_timestamp()) END
            WHERE account_id = $1""",
@@ -416,7 +416,7 @@ async def route_for(
 async def may_be_from(store: "Store", workspace: str, route: str, address: str | None) -> bool:
     """Return whether mail from this address may be sent through a stored route.
 
-    An address of None means that the mail names no sender and uses the account's own address.
+    An address of None means that the mail specifies no sender and uses the account's own address.
     """
     return bool(await store.value("SELECT fairpost.may_be_from($1, $2, $3)", workspace, route, address))
 

@@ -32,8 +32,8 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Return the seconds since some fixed moment. The value never decreases and keeps increasing while the machine is
-    suspended.
+    """Return the seconds since a fixed point in time. The value never decreases and keeps increasing while the machine
+    is suspended.
     """
     return _manual.now.timestamp() if _manual else clock_gettime(_STEADY_CLOCK)
 

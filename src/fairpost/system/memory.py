@@ -1,4 +1,4 @@
-"""Small notes that never leave this machine, one JSON file each. The caller defines their meaning."""
+"""Small notes that never leave this machine, each in its own JSON file. The caller defines their meaning."""
 
 import json
 import os

@@ -165,7 +165,7 @@ class TransportKind(ABC, Generic[S]):
 
     def sending_host(self, settings: S) -> str | None:
         """Returns a server that sends the mail to the internet and must therefore be allowed by SPF, or None if no such
-        server is known. Any other host name of the same organization would do.
+        server is known. Any other host name of the same organization would also work.
         """
         return None
 

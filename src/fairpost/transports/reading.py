@@ -14,7 +14,7 @@ Position = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message and the position at which reading continues after it. If `raw` is None, there is only a new position
+    """A message and the position from which reading continues after it. If `raw` is None, there is only a new position
     and no message.
     """
 

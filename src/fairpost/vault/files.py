@@ -51,7 +51,9 @@ def create_key_file(path: Path) -> Key:
 
 
 def keep_as(path: Path, other: Path) -> None:
-    """Give the file a second name, replacing any file that had it. The first name stays valid throughout."""
+    """Give the file a second name, replacing any file that already has that name. The first name stays valid
+    throughout.
+    """
     spare = _spare(path)
     os.link(path, spare)
     os.replace(spare, other)

@@ -40,7 +40,7 @@ class Turn:
         """Return whether the endpoint itself is to blame for the failures. It is not to blame if any event was
         delivered in this turn.
 
-        Nor is it to blame if only old events were retried and it has accepted other events since these first failed.
+        Nor is it to blame if only old events were retried and it has accepted other events since those first failed.
         """
         failed = [each.due for each in self.tried if not each.answered.is_delivered]
         is_news = hook.failing_since is not None or not all(_is_outlived(each, hook) for each in failed)

@@ -50,7 +50,7 @@ async def serve(
 
 
 async def _read(reader: asyncio.StreamReader, key: bytes | None) -> Received:
-    """Reads a request. Raises ValueError if it is not a request with a body."""
+    """Reads a request. Raises ValueError if the input is not a request with a body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     lines = (line.partition(":") for line in head[1:] if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in lines}

@@ -192,8 +192,8 @@ def listed_of(value: Mapping[str, Any]) -> Page:
 
 
 def added_of(value: Mapping[str, Any]) -> Page:
-    """Returns the messages that were added, oldest first. Google may list a message several times, but it is returned
-    only once.
+    """Returns the messages that were added, oldest first. Google may list a message several times, but this function
+    returns it only once.
     """
     added = [each for one in _list(value.get("history")) for each in _list(_mapping(one).get("messagesAdded"))]
     ids = [_text(_mapping(_mapping(each).get("message")).get("id")) for each in added]

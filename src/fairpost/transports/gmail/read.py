@@ -26,8 +26,8 @@ REFUSED = frozenset({401, 403})
 
 
 class GmailReader:
-    """Reads one mailbox. `mailbox` is its owner's address. If the position belongs to another mailbox, it is
-    ignored.
+    """Reads one mailbox. `mailbox` is the address of the mailbox's owner. If the position belongs to another mailbox,
+    it is ignored.
     """
 
     def __init__(self, client: GmailClient, *, mailbox: str) -> None:

@@ -161,7 +161,7 @@ class GmailTransport:
 
     async def _sent(self, sent: Mail) -> Report:
         """Reads the Message-ID of the sent message, because Gmail may have replaced it. Even if this fails, the e-mail
-        is sent.
+        has been sent.
         """
         read = await self._evidence.patiently(lambda: self._client.get_message(sent.id, ["Message-ID"]))
         if isinstance(read, Mail):

@@ -52,7 +52,7 @@ async def try_gmail(client: GmailClient, settings: GmailSettings, *, name: str, 
 
 
 async def _try_sender(client: GmailClient, account: _Account, mailbox: str) -> Tried:
-    """Checks the From address. Gmail replaces it with the mailbox's own if it does not belong to the mailbox."""
+    """Checks the From address, which Gmail replaces with the mailbox's own if it does not belong to the mailbox."""
     if account.address.lower() == mailbox.lower():
         return Tried(step=Step.MAIL, name="sender", ok=True, text=account.address)
     aliases = await client.aliases()

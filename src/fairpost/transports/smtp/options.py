@@ -52,7 +52,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SmtpOptions(ReadOptions, OauthOptions, PasswordOptions, UrlOption):
-    """The options for SMTP accounts, in the order shown in the help: the URL, passwords, tokens, reading."""
+    """The options for SMTP accounts, in the order shown in the help: the URL, passwords, tokens, and reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

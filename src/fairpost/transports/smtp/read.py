@@ -202,7 +202,7 @@ async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncItera
 async def _again(connection: Connection, folder: Folder, since: datetime) -> AsyncIterator[tuple[list[int], int]]:
     """Yields the messages since the last check.
 
-    Starts one day earlier than that, because the server may be in another time zone.
+    The search starts one day before the last check, because the server may be in another time zone.
     """
     newest = await _newest(connection, folder)
     uids = await connection.uids_since((since - timedelta(days=1)).date())

@@ -1,5 +1,5 @@
 """A server as a URL: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. This module only parses and formats
-URLs. It does no I/O. Errors never repeat any part of the URL, because any part may be the password after a typo.
+URLs. It does no I/O. Errors never repeat any part of the URL, because after a typo, any part may contain the password.
 """
 
 import re
@@ -82,7 +82,7 @@ class UrlParts(NamedTuple):
 
 
 def url_parts(url: str, schemes: Collection[str], allowed: str) -> UrlParts:
-    """Takes a server's URL apart. `allowed` names the schemes in the error."""
+    """Splits a server's URL into its parts. `allowed` names the schemes in the error."""
     if len(url) > URL_CHARS_MAX or not url.isprintable():
         raise WrongUrl("it", f"must be a single line of at most {URL_CHARS_MAX} printable characters")
     scheme, colon, rest = url.partition("://")
@@ -94,7 +94,7 @@ def url_parts(url: str, schemes: Collection[str], allowed: str) -> UrlParts:
 
 
 def _split(rest: str) -> tuple[str, str]:
-    """Splits the URL into the part up to the host and port and the query after the question mark."""
+    """Splits the URL into two parts: everything up to the host and port, and the query after the question mark."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     tail = rest[len(authority) :].removeprefix("/")
     if "@" in tail:
@@ -127,7 +127,7 @@ def url_address(address: str) -> tuple[str, int | None]:
 def _host(host: str) -> str:
     try:
         name = ascii_domain(host.lower())
-    except ValueError:  # includes the errors of idna
+    except ValueError:  # includes idna's errors
         name = ""
     if not _HOST.fullmatch(name) or ".." in name:
         raise WrongUrl("its host", "must be a name such as smtp.example.com or an address (IPv6 in brackets)")

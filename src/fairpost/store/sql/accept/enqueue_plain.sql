@@ -1,8 +1,9 @@
 -- The fast path for a single plain e-mail, which inserts the values directly. The regular path, enqueue_many, would insert the same rows.
 
 -- Enqueues one e-mail if it is plain, its idempotency key is new, and its user and workspace have no limit of their own. Returns its id, or a
--- complaint that its user has sent too much. If both are null, nothing was written and the caller must use enqueue_many, which also reports problems.
--- The other parameters are the same as for enqueue_many. The caller must have the owner's privileges and must have disabled sequential scans.
+-- complaint that its user has submitted too much. If both are null, nothing was written and the caller must use enqueue_many, which also reports
+-- problems. The other parameters are the same as for enqueue_many. The caller must have the owner's privileges and must have disabled sequential
+-- scans.
 CREATE OR REPLACE FUNCTION fairpost.enqueue_plain(
     email jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_workspace_max integer DEFAULT NULL,
     p_fingerprint bigint DEFAULT NULL, OUT id bigint, OUT error jsonb

@@ -1,6 +1,6 @@
--- Limits the e-mails that one user may submit per day and have in the queue, and the e-mails that all users of a workspace may submit together. The
--- limits apply to submissions over SMTP or HTTP. If a user or workspace has a limit of its own, that limit applies to every submission. The user ''
--- always means the workspace as a whole.
+-- Limits how many e-mails one user may submit per day and have in the queue, and how many all users of a workspace together may submit. The limits
+-- apply to submissions over SMTP or HTTP. If a user or workspace has a limit of its own, that limit applies to every submission. The user '' always
+-- means the workspace as a whole.
 
 -- Counts e-mails that are scheduled or ready. Never reads all arrivals, even with a plan that was made when there were few arrivals.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
@@ -21,7 +21,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
 $$;
 
--- Makes other submissions of these users wait until this transaction ends. To prevent deadlocks, all callers take these locks in the same order, so a
+-- Makes other submissions by these users wait until this transaction ends. To prevent deadlocks, all callers take these locks in the same order, so a
 -- transaction that submits more than once must call this function first.
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -53,7 +53,7 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
-        -- Here and below, the hour is part of an expression, to keep the planner from using the index by hour alone, which covers all users. There
+        -- Here and below, the hour is part of an expression, to keep the planner from using the index on hour alone, which covers all users. There
         -- are at most as many rows as hours in a day.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
@@ -88,7 +88,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the complaint that a user, or '' for the workspace, has sent too much.
+-- Returns the complaint that a user, or '' for the workspace, has submitted too much.
 CREATE OR REPLACE FUNCTION fairpost.too_much(p_user text, p_why text, p_until timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object('field', CASE p_user WHEN '' THEN 'workspace' ELSE 'user' END, 'code', 'too_many', 'until', p_until, 'message', format(
@@ -98,7 +98,7 @@ $$;
 
 -- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. Invalid e-mails do not count, nor do e-mails with a known
 -- key, because they have already been accepted. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as
--- they are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait
+-- they are within the workspace's limit. Other submissions by these users wait until this transaction ends. Other submissions from the workspace wait
 -- only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(

@@ -8,7 +8,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
                 ELSE fairpost.normalize_letters(address) END
 $$;
 
--- Normalizes an address with letters beyond ASCII. Text without an @ is treated as the part before an @.
+-- Normalizes an address with letters beyond ASCII. Text without an @ is treated as the part before the @.
 CREATE OR REPLACE FUNCTION fairpost.normalize_letters(address text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -20,7 +20,7 @@ BEGIN
     RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
--- Two letters are the same if any language treats them as case variants of one letter. For example, σ and ς are the same because both have the
+-- Two letters count as the same if any language treats them as case variants of one letter. For example, σ and ς are the same because both have the
 -- capital Σ. The letters i, ı, I and İ are the same because in Turkish, the capital of i is İ and the capital of ı is I. It is better to send one
 -- e-mail too few than to send one to a person who has opted out.
 CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text

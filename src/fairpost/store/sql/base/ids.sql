@@ -1,5 +1,5 @@
--- Returns an id that grows with time. The upper bits contain milliseconds, and the lower bits contain a wrapping counter. History is partitioned by
--- id.
+-- Returns an id that increases over time. The upper bits contain milliseconds, and the lower bits contain a wrapping counter. History is partitioned
+-- by id.
 CREATE OR REPLACE FUNCTION fairpost.new_id() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
@@ -12,7 +12,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Returns the leaf for an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
--- attached. The leaves of mail from before users had homes were hashed without the word 'home'. Such mail keeps its own leaves until they are empty.
+-- attached. Leaves for mail that was enqueued before users had homes were hashed without the word 'home'. Such mail keeps its own leaves until they
+-- are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
@@ -21,8 +22,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         concat_ws(E'\x1f', 'home', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
 $$;
 
--- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces, because a caller's key that looks like a campaign key is
--- hashed differently.
+-- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces, so a caller's key that looks like a campaign key is hashed
+-- differently.
 CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT encode(substring(sha256(convert_to(workspace || E'\x1f' || key, 'UTF8')) FOR 16), 'hex')::uuid

@@ -1,7 +1,8 @@
--- Public ids. An internal id grows with time and contains a counter for the whole installation, so two ids of one workspace would reveal how much
--- others send. A public id is "em_" followed by 13 characters that look random but can be converted back without storing or looking up anything.
+-- Public ids. An internal id increases over time and contains a counter for the whole installation, so two ids from one workspace would reveal how
+-- much the other workspaces send. A public id is "em_" followed by 13 characters that look random but can be converted back without storing or
+-- looking up anything.
 --
--- The conversion is a Feistel network of 8 rounds on the two halves of the number, (a, b) -> (b, a # f(round, b)), where f is the first 4 bytes of
+-- The conversion is a Feistel network with 8 rounds on the two halves of the number, (a, b) -> (b, a # f(round, b)), where f is the first 4 bytes of
 -- sha256(key || round || half). fairpost.model.public_ids does the same in Python.
 
 CREATE OR REPLACE FUNCTION fairpost.permuted(p_key bytea, p_number bigint, p_back boolean) RETURNS bigint

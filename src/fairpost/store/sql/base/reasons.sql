@@ -1,4 +1,4 @@
--- A reason is a code (noun.what_happened, see reasons/catalogue.py for a list) with its parameters. Front ends render the sentences.
+-- A reason is a code (noun.what_happened, see reasons/catalogue.py for a list) with its parameters. Front ends render reasons as sentences.
 
 -- Shortens parameters, which may contain long text from a server or a person.
 CREATE OR REPLACE FUNCTION fairpost.shortened(p_params jsonb) RETURNS jsonb
@@ -10,8 +10,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         ELSE p_params END END
 $$;
 
--- Combines code and parameters in one text, for tables that have a single text column for both. These tables cannot be altered, because callers keep
--- them locked. Sentences stored before codes existed are kept.
+-- Combines a code and its parameters in a single text, for tables that have a single text column for both. These tables cannot be altered, because
+-- callers keep them locked. Sentences stored before codes existed are kept.
 CREATE OR REPLACE FUNCTION fairpost.in_one(p_reason text, p_params jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN p_params IS NULL THEN p_reason ELSE jsonb_build_object('code', p_reason, 'params', p_params)::text END

@@ -24,14 +24,14 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the earliest moment, starting with the given one, at which the window is open, or null if none is known. Without hours, the window is
--- always open.
+-- Returns the earliest time, at or after the given time, at which the window is open, or null if none is known. Without hours, the window is always
+-- open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Returns the time before which mail of this stream may not be sent, and the reason as a code with parameters. Null if it may be sent now.
+-- Returns the time before which mail in this stream may not be sent, and the reason as a code with parameters. Null if it may be sent now.
 DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -112,8 +112,8 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin. The caller has locked the e-mail's row and the pause. If the e-mail may be sent now, charges it to the quota and
--- returns null. Otherwise, returns one of these:
+-- The part of `begin_send` that concerns the campaign. The caller has locked the e-mail's row and the pause. If the e-mail may be sent now, charges
+-- it to the quota and returns null. Otherwise, returns one of these:
 --   held     return the e-mail
 --   closed   the window is closed or the quota is used up: close the stream
 --   parked   the prospect is paused, and the e-mail waits until the pause ends

@@ -32,7 +32,7 @@ BEGIN
     prospects := cardinality(batch);
     -- Either a prospect's pause cannot end before this transaction does, or this transaction sees that it has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- If an e-mail was cancelled with another campaign before its sending started, this campaign can reuse its key.
+    -- If an e-mail was cancelled along with another campaign before its sending started, this campaign can reuse its key.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;
@@ -92,7 +92,8 @@ BEGIN
     WHERE x.id = p_campaign;
 END $$;
 
--- Frees the keys of prospects whose e-mails were cancelled with the campaign, if sending never started for any of the sequence's e-mails to them.
+-- Frees the keys of prospects whose e-mails were cancelled along with the campaign, if sending never started for any of the sequence's e-mails to
+-- them.
 CREATE OR REPLACE FUNCTION fairpost.free_keys(c fairpost.campaigns, batch bigint[]) RETURNS void
 LANGUAGE sql SET enable_nestloop = on AS $$
     WITH unbegun AS MATERIALIZED (
@@ -108,7 +109,7 @@ LANGUAGE sql SET enable_nestloop = on AS $$
     UPDATE fairpost.emails e SET idempotency_key = NULL FROM unbegun u WHERE e.prospect_id = u.prospect_id AND e.campaign_id = u.campaign_id
 $$;
 
--- Returns whether any of these fields is absent or blank. The usual case (none is) is checked first, because that is fast.
+-- Returns whether any of these fields is absent or blank. The usual case (none of them is) is checked first, because that check is fast.
 CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN fields ?& required AND NOT fields @? '$.* ? (@ == null || @ like_regex "^\\s*$")' THEN false ELSE fairpost.lacks_one(fields, required) END

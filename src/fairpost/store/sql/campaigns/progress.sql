@@ -1,11 +1,11 @@
--- Campaign progress. Engines count it periodically and store it as a few hundred points per campaign.
+-- Campaign progress. Engines measure progress periodically and store it as a few hundred points per campaign.
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
--- Counts the campaigns that are due, and stops after about the given number of seconds. Only one process counts at a time; concurrent calls do
--- nothing. Returns the number of campaigns counted. A running campaign is counted every minute, or less often if counting is slow, so that counting
--- takes at most 1% of the time. An inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once
--- more.
+-- Counts the e-mails of campaigns that are due for a count, and stops after about the given number of seconds. Only one process counts at a time;
+-- concurrent calls do nothing. Returns the number of campaigns counted. A running campaign is counted every minute, or less often if counting is
+-- slow, so that counting takes at most 1% of the time. An inactive campaign is counted when its state changes, or every ten minutes. A finished
+-- campaign is counted once more.
 CREATE OR REPLACE FUNCTION fairpost.count_campaigns(p_seconds_max double precision DEFAULT 1, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -30,7 +30,7 @@ BEGIN
 END $$;
 
 -- Counts a campaign's e-mails. Counts queue and history in a single statement, so an e-mail that moves from one to the other in the meantime is
--- counted only once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
+-- counted only once. `sent` counts the sent e-mails in history. Needs the indexes emails_of_campaign and queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -54,7 +54,7 @@ BEGIN
                SELECT h.account_id, h.kind, sum(h.n) AS n FROM held h GROUP BY 1, 2) s), '[]');
 END $$;
 
--- Counts one campaign and stores the result.
+-- Counts the e-mails in one campaign and stores the result.
 CREATE OR REPLACE FUNCTION fairpost.count_campaign(p_campaign bigint, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE

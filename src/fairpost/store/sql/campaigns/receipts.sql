@@ -1,6 +1,7 @@
 -- Returns the outcomes of a campaign's e-mails that are in the given states, optionally for one prospect, ordered by id. The e-mails in each state
 -- are read from an index in this order, so every page costs the same. Runs with its owner's privileges, because under a workspace's row policies,
--- PostgreSQL would not use an index for states. Needs emails_campaign_missed, emails_of_prospect, queue_of_prospect, queue_parked and the keys.
+-- PostgreSQL would not use an index for states. Needs the indexes emails_campaign_missed, emails_of_prospect, queue_of_prospect and queue_parked, and
+-- the primary keys.
 DROP FUNCTION IF EXISTS fairpost.receipts(bigint, text[], bigint, integer, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.receipts(
     p_campaign bigint, p_states text[], p_after bigint, p_max integer, p_prospect bigint DEFAULT NULL, p_now timestamptz DEFAULT NULL

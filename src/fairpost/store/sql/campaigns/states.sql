@@ -110,7 +110,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Deletes the rules about the campaign's streams, because the campaign has no more waiting e-mails.
+-- Deletes the rules for the campaign's streams, because the campaign has no more waiting e-mails.
 CREATE OR REPLACE FUNCTION fairpost.forget_gates(p_campaign bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -129,8 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Marks the campaign as unable to continue until a person acts. Holds its mail, because otherwise engines would keep claiming mail that they cannot
--- send. Returns null if the campaign was not running.
+-- Marks the campaign as unable to continue until a person intervenes. Holds its mail, because otherwise engines would keep claiming mail that they
+-- cannot send. Returns null if the campaign was not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

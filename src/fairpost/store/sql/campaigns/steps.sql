@@ -1,8 +1,8 @@
--- The transition from one step to the next. Determines when the follow-up of an e-mail is due, or cancels the follow-up.
+-- The transition from one step to the next. Determines when the follow-up to an e-mail is due, or cancels the follow-up.
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
--- Called when an e-mail of a campaign has ended. If it was sent, the next step becomes due after its delay and will be sent through the same account.
+-- Called when a campaign e-mail is finished. If it was sent, the next step becomes due after its delay and will be sent through the same account.
 -- Otherwise the next step is cancelled.
 CREATE OR REPLACE FUNCTION fairpost.schedule_next_step(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -34,7 +34,8 @@ BEGIN
     FROM fairpost.queue q WHERE q.id = next.id;
 END $$;
 
--- Does the same as `schedule_next_step`, but for many sent e-mails at once. Their follow-ups are locked, and their prospects are not paused.
+-- Does the same as `schedule_next_step`, but for many sent e-mails at once. The caller has locked their follow-ups and checked that their prospects
+-- are not paused.
 CREATE OR REPLACE FUNCTION fairpost.schedule_followers(p_ids bigint[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,7 +62,7 @@ BEGIN
     SELECT m.route, m.class, m.workspace, m.domain, m.user_name, m.stream, m.flow, 1, 1, m.due_at, m.id FROM moved m;
 END $$;
 
--- If an e-mail was cancelled only because this one was not sent, it now waits for this one again.
+-- Follow-ups that were cancelled only because this e-mail was not sent now wait for it again.
 CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -107,7 +108,7 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- Locked in step order, because a transaction that ends an e-mail locks the next step. Then the last step is cancelled first, because
+    -- Locked in step order, because a transaction that finishes an e-mail locks the next step. Then the last step is cancelled first, because
     -- cancelling an earlier step would cancel the later ones for a different reason.
     PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
     ORDER BY q.step, q.id FOR UPDATE;

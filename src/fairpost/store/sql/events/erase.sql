@@ -6,7 +6,7 @@ LANGUAGE sql AS $$
     WHERE o.email_id = p_email AND (o.address = folded OR o.params::text ~* pattern)
 $$;
 
--- `p_workspace` null means all workspaces.
+-- A null `p_workspace` means all workspaces.
 CREATE OR REPLACE FUNCTION fairpost.erase_outbox_of_address(p_workspace text, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.outbox o SET address = NULL, params = fairpost.without(o.params, pattern)

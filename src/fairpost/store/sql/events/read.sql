@@ -1,4 +1,5 @@
--- Reads events in turn order. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from any cursor.
+-- Reads events in the order of their turns. A cursor is the `turn.id` of the last event read. Until events are dropped, they can be read again from
+-- any cursor.
 
 -- Returns the position of a cursor. Raises FP007 if the events after the cursor were dropped, or FP001 if the text is not a cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)

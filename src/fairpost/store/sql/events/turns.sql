@@ -1,8 +1,8 @@
 -- Puts events in commit order. If a transaction commits late, its events are assigned positions only after the commit, and other events are not
 -- delayed.
 --
--- A turn is a snapshot. It contains the events that the previous turn did not see, because their transactions began or ended after that turn. The
--- index outbox_new finds these events. Their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
+-- A turn is a snapshot. It contains the events that were not visible to the previous turn, because their transactions began or ended after that turn.
+-- The index outbox_new finds these events. Their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
 -- waited for the first and got its id afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
@@ -10,9 +10,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575543
 $$;
 
--- Adds a turn and returns its number of events, or null if another transaction is adding one. Writes nothing if there are no new events. Call this
--- function in a separate transaction, because other callers wait until it ends. If there are many events, they are split into several turns, each
--- covering a range of ids, so that reading one turn does not read the others.
+-- Adds a turn and returns the number of events in it, or null if another transaction is adding one. Writes nothing if there are no new events. Call
+-- this function in a separate transaction, because other callers wait until it ends. If there are many events, they are split into several turns,
+-- each covering a range of ids, so that reading one turn does not read the others.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Writes all events except those of finished e-mails (see settle/finish.sql). Each is written in the same commit as the change.
+-- Writes all events except those of finished e-mails (see settle/finish.sql). Each event is written in the same commit as the change that it reports.
 
 -- Writes an event about an e-mail in the queue, which the caller has locked.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_email(email fairpost.queue, p_kind text, p_reason text, p_params jsonb, p_now timestamptz) RETURNS void
@@ -18,8 +18,8 @@ LANGUAGE sql AS $$
     WHERE k.effect = r.effect
 $$;
 
--- Writes the event for a recipient who unsubscribed with a campaign's link. The link is the same in all of the campaign's e-mails, so the event names
--- the newest e-mail.
+-- Writes the event for a recipient who unsubscribed with a campaign's link. The link is the same in all of the campaign's e-mails, so the event
+-- refers to the newest e-mail.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_unsubscribe(p_workspace text, p_prospect bigint, p_address text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -37,7 +37,7 @@ LANGUAGE sql AS $$
     FROM (VALUES ('running', 'campaign.started'), ('paused', 'campaign.paused'), ('completed', 'campaign.completed'), ('failed', 'campaign.failed')) k(state, kind) WHERE k.state = c.state::text
 $$;
 
--- Writes events for new entries on the suppression list, whether there is one or an imported file with a million.
+-- Writes events for new entries on the suppression list, whether there is one entry or an imported file with a million entries.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_suppressions() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

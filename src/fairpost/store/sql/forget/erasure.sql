@@ -1,4 +1,4 @@
--- Erases a person's data, but keeps other people's data in the same rows. `p_workspace` null means all workspaces.
+-- Erases a person's data, but keeps other people's data in the same rows. A null `p_workspace` means all workspaces.
 
 -- Returns whether an e-mail was sent to this person. Most e-mails have a single recipient.
 CREATE OR REPLACE FUNCTION fairpost.is_for(recipients jsonb, folded text) RETURNS boolean
@@ -17,8 +17,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT a.address FROM unnest(addresses) WITH ORDINALITY a(address, place) WHERE fairpost.normalize_address(a.address) <> folded ORDER BY a.place)
 $$;
 
--- Returns a pattern that finds these addresses in any text, including links and JSON. The pattern for ann@example.com finds neither joann@example.com
--- nor ann@example.com.au.
+-- Returns a pattern that matches these addresses in any text, including links and JSON. The pattern for ann@example.com matches neither
+-- joann@example.com nor ann@example.com.au.
 CREATE OR REPLACE FUNCTION fairpost.address_pattern(addresses text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '(?<![[:alnum:]._+-])(?:' || string_agg(DISTINCT regexp_replace(form, '([][^$*.+?(){}|\\])', '\\\1', 'g'), '|') || ')(?![[:alnum:]-]|\.[[:alnum:]])'
@@ -84,9 +84,9 @@ BEGIN
     address_hash := encode(hash, 'hex');
 END $$;
 
--- Processes a batch of waiting e-mails to the person, after the id `p_after`. An e-mail without other recipients is cancelled. Otherwise, the person
--- is removed from its recipients and the e-mail must be claimed again. E-mails that are being sent or are in doubt are left unchanged and returned as
--- `in_hand`. Continue after `last`; if it is null, there are no more e-mails.
+-- Processes a batch of waiting e-mails to the person, starting after the id `p_after`. An e-mail without other recipients is cancelled. Otherwise,
+-- the person is removed from its recipients and the e-mail must be claimed again. E-mails that are being sent or are in doubt are left unchanged and
+-- returned as `in_hand`. Continue after `last`; if it is null, there are no more e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
     p_workspace text, p_address text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 500, p_now timestamptz DEFAULT NULL,
     OUT cancelled integer, OUT taken_out integer, OUT in_hand bigint[], OUT last bigint

@@ -12,7 +12,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
 $$;
 
 -- Returns why a month that is over cannot be dropped, or null if it can be. An e-mail belongs to the month in which it was enqueued but may finish
--- much later. It is kept as long as other e-mails that finished at the same time. Needs the queue's primary key and queue_followers.
+-- much later. It is kept for as long as other e-mails that finished at the same time. Needs the queue's primary key and the index queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -29,8 +29,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns whether an e-mail of the month that begins with this id has finished at or after the given time. Only the index emails_by_finish is
--- suitable, because any other index would be read completely.
+-- Returns whether an e-mail from the month that begins with this id finished at or after the given time. Only the index emails_by_finish is suitable,
+-- because any other index would be read completely.
 CREATE OR REPLACE FUNCTION fairpost.finished_since(p_low bigint, p_moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = off SET jit = off AS $$
 DECLARE
@@ -43,8 +43,9 @@ BEGIN
     RETURN found;
 END $$;
 
--- Returns those contents of a month that are still used by campaign steps, waiting e-mails, or e-mails of later months. Skips from one content to the
--- next in the index, so that a million e-mails with the same content require only one lookup. Needs queue_of_content and emails_of_content.
+-- Returns those contents of a month that are still used by campaign steps, waiting e-mails, or e-mails from later months. Skips from one content to
+-- the next in the index, so that a million e-mails with the same content require only one lookup. Needs the indexes queue_of_content and
+-- emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE later(id) AS (
@@ -63,11 +64,11 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that ended before the given time and need not be kept. Call again while it returns a month. Contents that are still used
--- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions queue up behind this one,
--- the function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it has locked the
--- tables, no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a
--- default partition.)
+-- Drops the oldest month that ended before the given time and need not be kept. Call the function again as long as it returns a month. Contents that
+-- are still used move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions queue up
+-- behind this one, the function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it
+-- has locked the tables, no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support
+-- tables with a default partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
 )
@@ -109,8 +110,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes rows outside any month: e-mails of months without a partition, and contents that outlived their month. There are few such rows, so they are
--- deleted individually. Returns the number of rows deleted. If the number is `p_max`, call again.
+-- Deletes rows outside any month: e-mails from months without a partition, and contents that outlived their month. There are few such rows, so they
+-- are deleted individually. Returns the number of rows deleted. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE

@@ -12,9 +12,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Returns one page of a workspace's e-mail ids, newest first, below the given id. Each statement reads one index backwards and stops at the limit.
--- This is the index on (workspace, id), but emails_not_sent is used if sent e-mails are not requested, and queue_held for claimed e-mails. History
--- has a partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are therefore kept, and
--- each statement is written so that one plan suits all parameters.
+-- The index is normally the one on (workspace, id), but emails_not_sent is used if sent e-mails are not requested, and queue_held is used for claimed
+-- e-mails. History has a partition for each month, and planning a query over all of them takes ten times as long as reading a page. The plans are
+-- therefore kept, and each statement is written so that one plan suits all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -192,8 +192,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.attempts t LEFT JOIN fairpost.accounts a ON a.id = t.account_id WHERE t.email_id = p_id ORDER BY t.n
 $$;
 
--- Returns the sent e-mails of a conversation up to this one, newest first, at most twenty. Returns no rows if this one was not sent. Each e-mail is
--- read by its key, as in load.sql, because engines call this function for every follow-up.
+-- Returns the sent e-mails in a conversation up to this one, newest first, at most twenty. Returns no rows if this e-mail was not sent. Each e-mail
+-- is read by its key, as in load.sql, because engines call this function for every follow-up.
 CREATE OR REPLACE FUNCTION fairpost.conversation(p_id bigint) RETURNS TABLE (message_id text, thread_id text, account_id bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH RECURSIVE said AS (

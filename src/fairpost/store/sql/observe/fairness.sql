@@ -129,8 +129,8 @@ BEGIN
     JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier);
 END $$;
 
--- Returns throttled senders, latest first. `found_after` is the longest that it can have taken from the event until the score exceeded the threshold,
--- or null if unknown. Uses the index senders_throttled.
+-- Returns throttled senders, latest first. `found_after` is the longest possible time from the event until the score exceeded the threshold, or null
+-- if unknown. Uses the index senders_throttled.
 CREATE OR REPLACE FUNCTION fairpost.throttled(p_workspace text, p_max integer)
 RETURNS TABLE (
     workspace text, level text, name text, since timestamptz, until timestamptz, is_enforced boolean, is_by_hand boolean, score smallint, reasons text[],

@@ -1,7 +1,7 @@
 -- Returns the names that are held now. For each name, returns the reason, the end of the hold (null: until released) and the number of e-mails
 -- waiting below the name. Names with the most e-mails come first. `routes` are the routes of those e-mails. `kind` is `held` (manually), `throttled`
--- or `closed` (outside a campaign's window). If several apply, it is the one that lasts longest. The numbers come from the tree and the arrivals, as
--- in waiting_by_route, never from the queue. `p_workspace` restricts the result to one workspace.
+-- or `closed` (outside a campaign's window). If several kinds apply, `kind` is the one that lasts longest. The numbers come from the tree and the
+-- arrivals, as in waiting_by_route, never from the queue. `p_workspace` restricts the result to one workspace.
 DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz, text);
 CREATE OR REPLACE FUNCTION fairpost.holds(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)

@@ -1,7 +1,7 @@
 -- Finds e-mails by their properties. A search uses the index for one of the properties, which returns e-mails newest first, and checks each result
 -- for the other properties.
 
--- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by` is `key`, `address`, `type`, `tag`,
+-- Returns the ids of e-mails with one property, newest first, starting at `p_from` and below `p_below`. `p_by` is `key`, `address`, `type`, `tag`,
 -- `stream`, `campaign` or `user`. All of these properties except addresses are unique only within a workspace. Each statement is written so that one
 -- plan suits all parameters (see emails.sql). In the queue, only one index is ordered by (workspace, id). Without statistics, the planner might read
 -- all rows through another index.
@@ -53,7 +53,7 @@ BEGIN
     RETURN ARRAY(SELECT DISTINCT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
 END $$;
 
--- Returns the ids of one workspace's e-mails to an address. E-mails of other workspaces to the same address are neither read nor counted.
+-- Returns the ids of one workspace's e-mails to an address. E-mails from other workspaces to the same address are neither read nor counted.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_one(p_workspace text, p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -77,8 +77,8 @@ BEGIN
                  SELECT m.id FROM marked m WHERE m.workspace = p_workspace AND m.id >= p_from AND m.id < p_below);
 END $$;
 
--- Does the same for all workspaces, on behalf of the operator. In history, the search skips from one workspace that has sent to the address to the
--- next.
+-- Does the same for all workspaces, on behalf of the operator. In history, the search skips directly from one workspace to the next one that has also
+-- sent to the address.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

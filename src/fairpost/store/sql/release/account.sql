@@ -114,7 +114,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Writes an event with the reason for every change of status, and records when a suspension started.
+-- Writes an event with the reason for every status change, and records when a suspension started.
 CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -142,7 +142,7 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, whose attempts failed because of the account, get one attempt
+-- Stores the account's current problems (null: none). The e-mails in `p_forgiven`, whose attempts failed because of the account, get one attempt
 -- back. Those that have since failed permanently are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean

@@ -1,5 +1,5 @@
 -- Blocks. A block prevents a sender from using one account. Blocks are created by the account's worker. A block ends at its end time or when a person
--- lifts it. Like every begin, every change to a block locks the account's lease. Once a block is committed, the account does not start sending any
+-- lifts it. Every change to a block locks the account's lease, as every begin does. Once a block is committed, the account does not start sending any
 -- more of the sender's e-mails.
 
 -- Returns the workspaces that are blocked on this account now, at most a hundred.
@@ -16,8 +16,8 @@ LANGUAGE sql STABLE AS $$
     WHERE n.parent = 0 AND n.key = fairpost.root_key(r.route, c.class, l.lane)
 $$;
 
--- Blocks a workspace from using the account. Returns false if the lease is gone, or if the account already has the maximum number of blocks. A longer
--- existing block is kept.
+-- Blocks a workspace from using the account. Returns false if the lease is gone, or if the account already has the maximum number of blocks. An
+-- existing block that lasts longer is kept.
 CREATE OR REPLACE FUNCTION fairpost.block(
     p_account bigint, p_epoch bigint, p_workspace text, p_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -63,7 +63,8 @@ BEGIN
     RETURN blocked;
 END $$;
 
--- Ends these blocks. The caller has locked the lease row. Also resets the counts, because otherwise the next e-mail could block the senders again.
+-- Ends these blocks. The caller has locked the lease row. Also resets the counts, because otherwise the next e-mail could cause the senders to be
+-- blocked again.
 CREATE OR REPLACE FUNCTION fairpost.end_blocks(p_account bigint, p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -171,8 +172,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
--- Returns accounts that only blocks prevent from sending, because all mail that is due on their routes is from blocked senders. The cost depends on
--- the number of accounts with blocks and on the number of blocks.
+-- Returns accounts that only blocks prevent from sending, because all mail that is due on their routes comes from blocked senders. The cost depends
+-- on the number of accounts with blocks and on the number of blocks.
 CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Senders blocked on an account advance together with the first sender that is not blocked, and stay at most one e-mail behind it. Otherwise the
--- virtual time would not advance if no other account serves them, and newcomers, which start at that time, would come before all others for a long
+-- virtual time would not advance if no other account served them, and newcomers, which start at that time, would come before all others for a long
 -- time. This does not put the blocked senders at a disadvantage: they are still first in line for an account that may serve them.
 CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
 LANGUAGE sql AS $$
@@ -61,7 +61,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT array_agg(ROW(n.id, c.v, NULL, NULL, NULL, left(n.route, 1) = '@', 0, 0, '{}', '{}', '{}', '{}')::fairpost.branch)
             FROM (SELECT fairpost.root_key(r, p_class, lane) AS key FROM unnest(routes) r) r
-            -- the key is compared as one row, to keep the planner from using the index by name, which also contains keys
+            -- the key is compared as one row, to keep the planner from using the index on name, which also contains keys
             CROSS JOIN LATERAL (SELECT n.id, n.route FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, r.key) AND (0, r.key) LIMIT 1) n
             -- v only increases, so the newest version of the row comes first, and old versions are not read
             CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);

@@ -12,8 +12,8 @@ BEGIN
     VALUES (p_id, p_workspace, p_domain, p_selector, p_algorithm, p_public, p_secret, coalesce(p_now, clock_timestamp()));
 END $$;
 
--- Records whether a key's DNS record exists. If it does, the key is used for signing from now on, and earlier keys of its kind are retired together
--- with their secrets.
+-- Records whether a key's DNS record exists. If it does, the key is used for signing from now on, and earlier keys of the same kind are retired
+-- together with their secrets.
 CREATE OR REPLACE FUNCTION fairpost.dkim_key_checked(p_workspace text, p_id bigint, p_is_there boolean, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Returns the e-mails that a lease holds and whose sending has not started. Called after the response to a claim was lost, or for an e-mail that was
--- locked by a cancellation. E-mails that an earlier lease of the account left in this state now belong to this lease. Returns null if the lease is
+-- locked by a cancellation. E-mails that an earlier lease on the account left in this state now belong to this lease. Returns null if the lease is
 -- gone.
 CREATE OR REPLACE FUNCTION fairpost.held(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -1,11 +1,11 @@
 -- Decides where a user is attached in the flow tree. A user is attached below a single domain, the user's home, regardless of the domain in From.
--- Share, weight and throttle then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is
+-- Share, weight and throttle then apply to all of the user's mail, and sending from another domain gives no advantage. Mail without a user is
 -- attached below its From domain.
 --
 -- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
 -- so that enqueueing never waits for it. Afterwards, it changes only through set_sender or when the user first sends from a proven domain.
 --
--- A leaf stores the From domain of its e-mails, so a rule about a domain finds its leaves wherever they are attached:
+-- A leaf stores the From domain of its e-mails, so a rule about a domain applies to the domain's leaves wherever they are attached:
 --
 --     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold on shop.test stops only the second leaf;
 --                             └─ news (From shop.test)         a hold on acme.test stops only the first leaf, not the nodes of Ann or the domain
@@ -49,7 +49,7 @@ BEGIN
             UNION ALL   -- the domains that senders were attached to before homes existed
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u
-            CROSS JOIN LATERAL (   -- a range in this order, to keep the planner from using the index by parent, which also contains keys
+            CROSS JOIN LATERAL (   -- a range in this order, to keep the planner from using the index on parent, which also contains keys
                 SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
@@ -76,7 +76,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN domain = home THEN stream ELSE stream || E'\x1f' || domain END
 $$;
 
--- Returns the leaves with e-mails of this stream, or with this domain in From.
+-- Returns the leaves with e-mails in this stream, or with this domain in From.
 CREATE OR REPLACE FUNCTION fairpost.leaves_of(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT l.node FROM fairpost.leaves l WHERE p_level = 'stream' AND l.workspace = p_workspace AND l.stream = p_key
@@ -135,8 +135,8 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     WHERE c.ctid = x.spot AND x.before <> x.weight
 $$;
 
--- Moves the leaves of one user to the current home. Leaves from before homes existed stay where they are until they are empty. The cost depends on the
--- number of nodes, not on the number of e-mails. Returns false if all leaves are already there, or if the user is locked.
+-- Moves the leaves of one user to the user's current home. Leaves created before homes existed stay where they are until they are empty. The cost
+-- depends on the number of nodes, not on the number of e-mails. Returns false if all leaves are already there, or if the user is locked.
 CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Reads and records the evidence that shows whether a database was restored or copied. policy/restored.py makes the decision.
 
--- Returns the current identity of this database, as much of it as this role may read.
+-- Returns as much of this database's current identity as this role may read.
 CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
     END;
 END $$;
 
--- Records the identity of the database on its very first start. Of several concurrent calls, only one has an effect.
+-- Records the identity of the database on its very first start. If several calls run concurrently, only one takes effect.
 CREATE OR REPLACE FUNCTION fairpost.remember_identity(p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.identity (system_identifier, database_oid, table_oid, timeline, folder, since)

@@ -45,8 +45,8 @@ BEGIN
     RETURN (fairpost.lane_names())[fairpost.tier_of(p_workspace, p_user) + 2];
 END $$;
 
--- Returns the node of this name below a parent. Creates it if necessary, with the rules that apply to it. The caller holds the lock that prevents other
--- transactions from creating it at the same time.
+-- Returns the node with this name below a parent. Creates it if necessary, with the rules that apply to it. The caller holds the lock that prevents
+-- other transactions from creating it at the same time.
 CREATE OR REPLACE FUNCTION fairpost.node_at(
     p_parent bigint, p_level fairpost.node_level, p_route text, p_class fairpost.email_class, p_workspace text, p_key text, p_now timestamptz
 ) RETURNS bigint
@@ -149,7 +149,7 @@ DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 -- Returns up to `p_limit` e-mails of one class, taken from the lanes according to their shares. Each slot goes to the lane that has been served least
 -- relative to its share, measured at the middle of the next slot. Slots that a lane cannot fill go to the others. While other lanes have mail, a lane
 -- gets no more than the limit of its tier, which depends on the health of the queue. `served` (how many e-mails have been served from each lane) and
--- `open` (whether it has more) are passed from one class to the next.
+-- `open` (whether the lane has more mail) are passed from one class to the next.
 DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
     routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,
@@ -218,7 +218,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ELSE '{0,0,0,0,0}' END
 $$;
 
--- Sets how capacity is shared. After a change, all senders are moved and weighted again in one step. Returns whether the settings changed.
+-- Sets how capacity is shared. After a change, all senders are moved and reweighted in one step. Returns whether the settings changed.
 CREATE OR REPLACE FUNCTION fairpost.lay_fairness(
     p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_plans text DEFAULT '', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

@@ -1,4 +1,4 @@
--- The fenced lease of an account. Its epoch only increases, and every claim, renewal, begin and settle names the epoch.
+-- The fenced lease of an account. Its epoch only ever increases, and every claim, renewal, begin and settle specifies the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
 -- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that
@@ -103,7 +103,7 @@ BEGIN
         RETURN false;
     END IF;
     is_all_free := fairpost.recover(p_account, p_epoch + 1);
-    -- The epoch advances, so that no statement of this holder that is still in progress can change a row. If an e-mail is left, the lease keeps its
+    -- The epoch advances, so that no statement of this holder that is still in progress can change a row. If an e-mail remains, the lease keeps its
     -- owner and is reaped later.
     UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = CASE WHEN is_all_free THEN NULL ELSE coalesce(l.owner, 'unknown') END, until = '-infinity'
     WHERE l.account_id = p_account AND l.step = held_step;

@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = n.workspace AND b.until > c.wake_at)
 $$;
 
--- Waits until the first workspace of these routes is unlocked, without keeping a lock.
+-- Waits until the first workspace on the account's routes is unlocked, without keeping a lock on it.
 CREATE OR REPLACE FUNCTION fairpost.await_turn(p_account bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '1s' SET enable_bitmapscan = off AS $$
 BEGIN

@@ -8,7 +8,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575541
 $$;
 
--- A begin takes milliseconds. If one hangs for seconds, the pause must still stop all others.
+-- A begin takes milliseconds. If one begin hangs for seconds, the pause must still stop all others.
 CREATE OR REPLACE FUNCTION fairpost.await_begins() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 BEGIN
@@ -88,8 +88,8 @@ BEGIN
 END $$;
 
 -- Holds a whole workspace, with the same guarantee as a pause. After the commit, no further sends start for the workspace. `p_reason` is the caller's
--- text. Waits for begins in progress last, because a transaction that holds their lock must not wait for a claim. Returns whether the workspace was
--- already held.
+-- text. Waits for begins in progress as the last step, because a transaction that holds their lock must not wait for a claim. Returns whether the
+-- workspace was already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

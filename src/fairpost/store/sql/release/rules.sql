@@ -1,5 +1,5 @@
--- Rules. A rule is created by a person or a policy and concerns one name in a workspace. It applies immediately to all mail below this name, waiting
--- or future. The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
+-- Rules. A rule is created by a person or a policy and concerns one name in a workspace. It applies immediately to all mail below this name, both
+-- waiting and future. The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -34,8 +34,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
--- Returns how a rule stops its name: `held` (manually, or with its campaign), `throttled`, or `closed` (outside a campaign's window). If several of
--- these apply, returns the one that lasts longest.
+-- Returns how a rule stops the mail below its name: `held` (manually, or with its campaign), `throttled`, or `closed` (outside a campaign's window).
+-- If several of these apply, returns the one that lasts longest.
 CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params

@@ -50,7 +50,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Lets one transaction at a time write secrets, until it commits.
+-- Lets only one transaction at a time write secrets; others wait until it commits.
 CREATE OR REPLACE FUNCTION fairpost.lock_secrets() RETURNS void
 LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(7381526668557575540)

@@ -1,7 +1,7 @@
 -- Sender records and sender activity.
 
 -- Registers a workspace (no name) or a user, or changes its record. Runs in the caller's own transaction, such as the one in which a user signs up or
--- pays. Within a second, an engine decides the tier and moves the user's mail to the given home, if any. Without a given home, the home does not
+-- pays. Within a second, an engine decides the tier and moves the user's mail to the given home, if any. If no home is given, the home does not
 -- change.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
@@ -138,12 +138,12 @@ LANGUAGE sql STABLE AS $$
     )
     SELECT (n.counter).* FROM newest n WHERE (n.counter).hour IS NOT NULL
     UNION ALL
-    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, to keep the planner from using the index by hour alone, which covers all users
+    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, to keep the planner from using the index on hour alone, which covers all users
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 
 -- Returns senders with the data needed to compute a score and a tier: the hours of the past day, the planned hours, and the volume of each previous
--- day. For a workspace, this includes all its users and mail without a user. The result is not sorted. Otherwise, the planner might read the index by
+-- day. For a workspace, this includes all its users and mail without a user. The result is not sorted. Otherwise, the planner might read the index on
 -- hour alone, which covers all users, and sort its rows.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
@@ -177,7 +177,7 @@ BEGIN
         SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
 
--- Marks as changed the users who have mail planned for this hour. Called when the hour begins.
+-- Marks users as changed if they have mail planned for this hour. Called when the hour begins.
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
@@ -281,7 +281,7 @@ END $$;
 
 -- Returns the number of queued e-mails and the due time of the oldest e-mail that is due and not held. The cost depends on the number of senders,
 -- never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It reads the first
--- e-mail of each of the thousand senders whose places show that they have waited longest.
+-- e-mail of each of the thousand senders that, judging by their places, have waited longest.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

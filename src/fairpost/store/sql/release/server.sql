@@ -12,7 +12,7 @@ LANGUAGE sql STABLE AS $$
     SELECT s.confirmed = pg_postmaster_start_time() FROM fairpost.server s
 $$;
 
--- Returns whether this server is confirmed. If it is not, asks the engines, once.
+-- Returns whether this server is confirmed. If it is not, asks the engines once.
 CREATE OR REPLACE FUNCTION fairpost.ask_about_server(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -84,7 +84,7 @@ BEGIN
     WHERE l.owner IN (SELECT e.id FROM fairpost.engines e WHERE e.seen_at >= s.asked_at - interval '5 seconds');
 END $$;
 
--- From now on, engines may claim and begin on this server.
+-- From now on, engines may claim e-mails and begin sending them on this server.
 CREATE OR REPLACE FUNCTION fairpost.accept_server(p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -107,7 +107,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Pauses all sending until a person resumes it, because commits are missing here. `p_life` is the life of the database in which this was detected.
--- Resuming starts a new life, so that earlier observations no longer have any effect. The pause is locked first, as by `resume`.
+-- Resuming starts a new life, so that earlier observations no longer have any effect. The pause is locked first, as in `resume`.
 DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -47,7 +47,7 @@ BEGIN
 END $$;
 
 -- Returns the outcomes of a workspace's e-mails since `p_since`. The hour that contains `p_since` is counted as a whole. `failed` counts only the
--- newest `p_max` failed e-mails, which the index emails_not_sent finds.
+-- newest `p_max` failed e-mails, which are found with the index emails_not_sent.
 CREATE OR REPLACE FUNCTION fairpost.own_outcomes(
     p_workspace text, p_since timestamptz, p_max integer, OUT since timestamptz, OUT sent bigint, OUT bounced bigint, OUT rejected bigint, OUT failed bigint
 )

@@ -1,4 +1,4 @@
--- Authenticates a key and checks its rate in one round trip. The limit is enforced exactly, across all processes on all machines.
+-- Authenticates a key and checks its rate limit in one round trip. The limit is enforced exactly, across all processes on all machines.
 
 -- Counts one request against a caller's rate limit. A minute's allowance can be used all at once and refills evenly. `wait_s` is the time until the
 -- next request is allowed, or null if this one is allowed.

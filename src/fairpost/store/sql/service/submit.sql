@@ -14,8 +14,9 @@ END $$;
 
 DROP FUNCTION IF EXISTS fairpost.may_send_through(text, text);
 
--- Returns whether a workspace's mail may be sent through a stored route from this address (null: the mail names no address and uses the account's own).
--- Through its own accounts, a workspace may use any proven address. Through a pool of the operator, it may use the addresses that the loan allows.
+-- Returns whether a workspace's mail may be sent through a stored route from this address (null: the mail specifies no address and uses the account's
+-- own). Through its own accounts, a workspace may use any proven address. Through one of the operator's pools, it may use the addresses that the loan
+-- allows.
 CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -30,8 +31,8 @@ BEGIN
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END;
 END $$;
 
--- Returns whether an address belongs to the workspace. The proof is the address's domain, a parent domain, or a login to this mailbox. If logins have
--- failed for a week, the mailbox no longer counts as proof.
+-- Returns whether an address belongs to the workspace. Proof comes from the address's domain, a parent domain, or a login to this mailbox. If logins
+-- have failed for a week, the mailbox no longer counts as proof.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$

@@ -93,7 +93,7 @@ BEGIN
     PERFORM fairpost.require_own(CASE WHEN strpos(p_name, '/') > 0 THEN split_part(p_name, '/', 1) END);
 END $$;
 
--- Returns whether a workspace's mail on this route would be sent through an account that is neither its own nor in a pool of the operator.
+-- Returns whether a workspace's mail on this route would be sent through an account that is neither its own nor in one of the operator's pools.
 CREATE OR REPLACE FUNCTION fairpost.leads_to_another(p_workspace text, p_route text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (strpos(p_route, '/') > 0 OR left(p_route, 1) = '@') AND NOT starts_with(ltrim(p_route, '@'), p_workspace || '/')

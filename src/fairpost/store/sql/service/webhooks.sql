@@ -2,8 +2,8 @@
 -- its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
 
 -- Marks the endpoints that have new events and returns the number of endpoints marked. An endpoint without pending events continues at its new
--- events, so other endpoints' events are never read for an idle endpoint. New events are read once for all endpoints. If only a few events of an
--- endpoint have failed, the endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the
+-- events, so other endpoints' events are never read for an idle endpoint. New events are read once for all endpoints. If only a few of an endpoint's
+-- events have failed, the endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the
 -- whole endpoint, the pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

@@ -1,8 +1,8 @@
--- Returns to the queue an e-mail that a dead worker had started to send but not completed. The caller has proof that the worker is dead and that the
+-- Puts back in the queue an e-mail that a dead worker had started but not finished sending. The caller has proof that the worker is dead and that the
 -- final dot of this attempt was never written, so there is no need to wait for the lease to expire. The attempt is logged as cut and still counts, so
 -- that Fairpost eventually gives up on an e-mail that crashes its workers. Returns the new state. If the e-mail, attempt, account and epoch do not
--- all match, returns null and only changes the lease. If the provider can be asked about the e-mail, it is not returned to the queue, because a later
--- worker may have sent its draft.
+-- all match, returns null and only changes the lease. If the provider can be asked about the e-mail, the e-mail is not put back in the queue, because
+-- a later worker may have sent its draft.
 CREATE OR REPLACE FUNCTION fairpost.cut(
     p_account bigint, p_epoch bigint, p_id bigint, p_attempt integer, p_due_at timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state

@@ -9,9 +9,9 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
 $$;
 
--- Returns whether an e-mail in doubt still waits for its account's mailbox. The reader looks for the e-mail in the mailbox after 10 seconds and after
--- a minute (see maintenance/mailboxes.py). The e-mail waits only if the mailbox can be read, and for at most 90 seconds, because the reader may be
--- dead.
+-- Returns whether an e-mail in doubt is still waiting for a search of its account's mailbox. The reader looks for the e-mail in the mailbox after 10
+-- seconds and after a minute (see maintenance/mailboxes.py). The e-mail waits only if the mailbox can be read, and for at most 90 seconds, because
+-- the reader may be dead.
 CREATE OR REPLACE FUNCTION fairpost.awaits_mailbox(p_account bigint, p_evidence jsonb, p_since timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_evidence IS NULL AND p_since > clock_timestamp() - interval '90 seconds' AND EXISTS (
@@ -47,7 +47,7 @@ LANGUAGE sql AS $$
         ORDER BY d.account_id, d.email_id))   -- in index order, because otherwise only a sequential scan would be possible
 $$;
 
--- Returns whether an e-mail in doubt could be sent now, and which recipients to skip. `verdict` is the same as for a begin. Changes nothing.
+-- Returns whether an e-mail in doubt could be sent now, and which recipients to skip. `verdict` is the same as for `begin_send`. Changes nothing.
 CREATE OR REPLACE FUNCTION fairpost.recheck(p_id bigint, p_now timestamptz DEFAULT NULL, OUT verdict text, OUT skip text[], OUT now timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Moves e-mails from the queue to history, with their event and the code and parameters of the reason. Only this function names the columns of history.
--- `p_sent` are the e-mails that were sent, each with its Message-ID and thread, if any.
+-- Moves e-mails from the queue to history, with their event and the code and parameters of the reason. Only this function lists the columns of
+-- history. `p_sent` are the e-mails that were sent, each with its Message-ID and thread, if any.
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
 DROP FUNCTION IF EXISTS fairpost.move_to_history(bigint[], fairpost.email_state, text, jsonb, timestamptz, text, text);
@@ -45,7 +45,7 @@ LANGUAGE sql AS $$
     SELECT fairpost.finish_email(q, p_state, p_reason, p_now, p_message_id, p_thread_id, p_params) FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Ends e-mails that must not be sent, because they have expired or all their recipients are on the suppression list.
+-- Finishes e-mails that must not be sent, because they have expired or all their recipients are on the suppression list.
 CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     SELECT CASE WHEN q.expires_at <= p_now
@@ -55,8 +55,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- Adds arrivals for e-mails that go back to the queue (n = 1) or are no longer waiting (n = -1, never due), so that the tree is updated. Changes no row that
--- others use. `p_unserved` means that they were claimed but their sending never started, so their sender gets a refund. If they were claimed in order
--- of arrival, nothing had been charged.
+-- others use. `p_unserved` means that they were claimed but their sending never started, so their sender is refunded. If they were claimed in order
+-- of arrival, nothing was charged.
 DROP FUNCTION IF EXISTS fairpost.note(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer, p_unserved boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$

@@ -28,8 +28,8 @@ BEGIN
     WHERE r.owner = p_owner ORDER BY r.account_id;
 END $$;
 
--- Stores the position after which reading continues. Returns false if another engine reads the mailbox. In that case, the caller must not commit
--- anything.
+-- Stores the position after which reading continues. Returns false if another engine is now reading the mailbox. In that case, the caller must not
+-- commit anything.
 CREATE OR REPLACE FUNCTION fairpost.advance_mailbox(p_account bigint, p_epoch bigint, p_position jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 -- Records that all mail up to this position has been read. Called periodically and when something changes. Like advance_mailbox, returns false if
--- another engine reads the mailbox.
+-- another engine is now reading the mailbox.
 CREATE OR REPLACE FUNCTION fairpost.mailbox_looked(p_account bigint, p_epoch bigint, p_position jsonb, p_at timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -100,7 +100,7 @@ BEGIN
     END IF;
 END $$;
 
--- Ends a claimed e-mail that can never be sent, without a begin and without charging the account. Returns false if the lease no longer holds the
+-- Fails a claimed e-mail that can never be sent, without an attempt and without charging the account. Returns false if the lease no longer holds the
 -- e-mail.
 DROP FUNCTION IF EXISTS fairpost.fail_claimed(bigint, bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean

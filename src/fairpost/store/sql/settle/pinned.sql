@@ -1,5 +1,4 @@
--- Handles mail that can be sent only by one account, as long as this account is suspended. The mail waits for some time and then fails. It can be
--- retried.
+-- Handles mail that only one account can send while that account is suspended. The mail waits for some time and then fails. It can be retried.
 
 -- Returns the flows of a route, from the tree and also from the arrivals that the tree has not absorbed, because nothing is staged for an account
 -- that may not send.
@@ -15,9 +14,9 @@ LANGUAGE sql STABLE AS $$
     SELECT a.flow, a.class FROM fairpost.arrivals a WHERE a.route = p_route
 $$;
 
--- Fails the due e-mails of an account that has been suspended for this long, with the reason `email.account_suspended`. The account's row is locked,
--- so that no e-mail fails while its account is being resumed. Held mail keeps waiting, and so does all mail while everything is paused. Returns the
--- number of e-mails that failed. If the number is `p_max`, call again.
+-- Fails the due e-mails of an account that has been suspended for the given time, with the reason `email.account_suspended`. The account's row is
+-- locked, so that no e-mail fails while its account is being resumed. Held mail keeps waiting, and so does all mail while everything is paused.
+-- Returns the number of e-mails that failed. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

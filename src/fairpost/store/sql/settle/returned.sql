@@ -3,11 +3,11 @@
 
 -- Returns the e-mail that a finding is about, or no row if that is uncertain. An uncertain finding has no effect. `p_candidates` are the ids found in
 -- the mail, most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others
--- may have seen it. In addition, the address must be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's
--- mailbox (`p_account`) can only be about e-mails sent from that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one
--- person, because this person may reply from another address or let someone else reply. As a last resort, such mail is matched by recipient and time.
--- This requires that only one e-mail was sent to this address in two weeks, or several of one sequence, so that it makes no difference which one is
--- meant.
+-- may have seen it. In addition, the address must be one of the e-mail's recipients, or a token must identify the only recipient. Mail in an
+-- account's mailbox (`p_account`) can only be about e-mails sent from that account. With `p_by_name`, the complete Message-ID is enough for an e-mail
+-- to one person, because this person may reply from another address or let someone else reply. As a last resort, such mail is matched by recipient
+-- and time. This works only if a single e-mail was sent to this address within two weeks, or several e-mails of one sequence, in which case it makes
+-- no difference which one is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -95,7 +95,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Keeps the newest 10,000 findings whose e-mail is unknown. Older ones are deleted with every hundredth finding. Needs returned_unknown.
+-- Keeps the newest 10,000 findings whose e-mail is unknown. Older ones are deleted after every hundredth finding. Needs the index returned_unknown.
 CREATE OR REPLACE FUNCTION fairpost.prune_unknown_returns() RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     DELETE FROM fairpost.returned r WHERE r.email_id IS NULL AND r.id <= (SELECT o.id FROM fairpost.returned o WHERE o.email_id IS NULL ORDER BY o.id DESC OFFSET 10000 LIMIT 1)
@@ -199,8 +199,8 @@ BEGIN
     END IF;
 END $$;
 
--- Called when the person has replied. No more e-mails of this campaign are sent to this person or, if a company's domain is given, to any address at
--- this domain. This reads the campaign's waiting e-mails. A send in progress is not stopped.
+-- Called when the person has replied. No more e-mails from this campaign are sent to this person or, if a company's domain is given, to any address
+-- at this domain. This reads the campaign's waiting e-mails. A send in progress is not stopped.
 CREATE OR REPLACE FUNCTION fairpost.stop_answered(email fairpost.emails, p_company text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -220,8 +220,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds to today's bounces of the account and of the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds the
--- lease row.
+-- Adds to today's bounce counts for the account and the sender. This affects the sender's score. A complaint counts as a refusal. The caller holds
+-- the lease row.
 CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

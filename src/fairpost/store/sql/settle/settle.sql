@@ -40,7 +40,7 @@ BEGIN
     RETURN settled;
 END $$;
 
--- The e-mail's part of a settlement. The lease row is locked and has the epoch `lease_epoch`.
+-- The part of `settle` that concerns the e-mail. The lease row is locked and has the epoch `lease_epoch`.
 CREATE OR REPLACE FUNCTION fairpost.settle_email(
     p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
 ) RETURNS text
@@ -124,7 +124,7 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- Returns how many of an e-mail's attempts ended because of the account. These attempts are logged but do not count.
+-- Returns how many of an e-mail's attempts were deferred because of the account. These attempts are logged but do not count.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'

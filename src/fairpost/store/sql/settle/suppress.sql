@@ -1,4 +1,4 @@
--- The suppression list, and how addresses get onto it. Addresses on the list receive no more mail, from one workspace or ('*') from any.
+-- The suppression list, and how addresses are added to it. Addresses on the list receive no more mail, from one workspace or ('*') from any.
 
 -- Returns the hash that is kept in place of an erased address. The hash does not reveal the address, but a given address can be checked against it.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
