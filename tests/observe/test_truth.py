@@ -247,7 +247,7 @@ ONE_A_MINUTE = Limits(units_per_minute=1, units_per_send=1)
 SLOW = Limits(delay_ms=1500)  # so that something is left to send when it is checked
 SITUATIONS: dict[str, Situation] = {
     "sending": Situation(takes(SLOW, people=MANY), "account.sending", now="mail.sending", status=()),
-    "one of two accounts without a server": Situation(
+    "one of two accounts has no server": Situation(
         one_of_two_broken, "account.sending", now="mail.sending", status=()
     ),
     "server unreachable": Situation(with_account(lambda _: CLOSED_PORT), "account.server_unreachable"),

@@ -208,7 +208,7 @@ class Game:
                     await self.store.give_back(each.lease, [id_])
 
     async def _lose(self, each: Player) -> None:
-        """Another worker takes the account; what was being sent is in doubt, and settled as the first worker saw it."""
+        """Another worker takes the account; its e-mail in progress is in doubt, and is settled as the first worker saw it."""
         await self.store.drop_lease(each.lease)
         lease = await self.store.take_lease(each.lease.account_id, owner="next", seconds=LIFE.total_seconds(), now=NOW)
         assert lease is not None

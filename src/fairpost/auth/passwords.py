@@ -55,7 +55,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether the queue of passwords to hash is so long that a new one would wait for several seconds."""
+    """Returns whether a new password would wait several seconds to be hashed."""
     return _under_way >= WAITING_MAX
 
 
