@@ -199,12 +199,12 @@ def _public_url(text: str) -> str | None:
 DIRECTORY = Kind("a directory, which is created if it does not exist", _directory)
 POSTGRES_URL = Kind("a URL that begins with postgresql://", _postgres_url, without_password)
 REGIONS = Kind(
-    "eu=postgresql://…,us=postgresql://…, or the path of a TOML file with [regions]; a name has 1..31 characters (a-z, 0-9 and -) and must not be home, and each region has its own URL",
+    "eu=postgresql://…,us=postgresql://…, or the path of a TOML file with [regions]; a name must have 1..31 characters (a-z, 0-9 and -) and must not be home, and each region must have its own URL",
     _regions,
     hidden,
 )
 REGION = Kind("a region name", _region)
-WORKSPACE = Kind("1..200 characters on one line, but not *", _workspace)
+WORKSPACE = Kind("a workspace name other than *, 1..200 characters on one line", _workspace)
 KEY = Kind("32 bytes as base64 or hex", read_key, _hidden)
 ADDRESS = Kind("one e-mail address in ASCII", _address)
 ADDRESSES = Kind("e-mail addresses in ASCII, separated by commas", _addresses)

@@ -247,9 +247,7 @@ ONE_A_MINUTE = Limits(units_per_minute=1, units_per_send=1)
 SLOW = Limits(delay_ms=1500)  # so that something is left to send when it is checked
 SITUATIONS: dict[str, Situation] = {
     "sending": Situation(takes(SLOW, people=MANY), "account.sending", now="mail.sending", status=()),
-    "one of two accounts has no server": Situation(
-        one_of_two_broken, "account.sending", now="mail.sending", status=()
-    ),
+    "one of two accounts has no server": Situation(one_of_two_broken, "account.sending", now="mail.sending", status=()),
     "server unreachable": Situation(with_account(lambda _: CLOSED_PORT), "account.server_unreachable"),
     "server unreachable, hourly limit reached": Situation(
         with_account(lambda _: CLOSED_PORT, Limits(hourly_max=1)), "account.server_unreachable"
@@ -278,7 +276,7 @@ SITUATIONS: dict[str, Situation] = {
     "user held, no server": Situation(before(held("user", "ann"), with_account(lambda _: None)), "account.no_server"),
     "campaign paused, no server": Situation(then(with_account(lambda _: None), pause_campaign), "account.no_server"),
     "window closed": Situation(before(window_closed, takes(SLOW)), "campaign.window_closed", "account.idle"),
-    "quota of the day used up": Situation(before(quota_of_one, takes(SLOW)), "campaign.window_closed", "account.idle"),
+    "daily quota used up": Situation(before(quota_of_one, takes(SLOW)), "campaign.window_closed", "account.idle"),
     "campaign paused": Situation(then(takes(SLOW), pause_campaign), "campaign.paused", "account.idle"),
     "campaign cancelled": Situation(
         then(takes(SLOW), cancel_campaign), "campaign.cancelled", "account.idle", "mail.none", ()

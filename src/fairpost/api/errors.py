@@ -38,11 +38,11 @@ CODES: Mapping[str, Kind] = {
     "too_large": Kind(413, "The body is too large for this path."),
     "unsupported_media_type": Kind(415, "This path does not accept a body of this type."),
     "invalid": Kind(422, "The request is invalid; `details` names the fields. Nothing was changed."),
-    "rate_limited": Kind(429, "Too many requests. Retry-After says when to try again."),
+    "rate_limited": Kind(429, "Too many requests. Retry-After specifies when to retry."),
     "quota_reached": Kind(
-        429, "This user or workspace submitted too many e-mails. Retry-After says when to try again."
+        429, "This user or workspace submitted too many e-mails. Retry-After specifies when to retry."
     ),
-    "internal": Kind(500, "Internal error. It was logged under the request ID."),
+    "internal": Kind(500, "Internal error, logged under the request ID."),
     "unavailable": Kind(503, "The database for this workspace's region is not responding. Try again."),
 }
 

@@ -139,7 +139,7 @@ class Topic:
             return _trouble("The database is not responding. This page may be out of date.")
         except Exception as error:
             self._faults.note(error)
-            return _trouble("Internal error. It was logged. This page may be out of date.")
+            return _trouble("An internal error occurred and was logged. This page may be out of date.")
 
 
 class Live:

@@ -96,7 +96,7 @@ class RequestMiddleware:
                 raise
             fault = ApiError(
                 "internal",
-                f"Internal error. It was logged under request ID {request_id}.",
+                f"Internal error, logged under request ID {request_id}.",
                 details={"request_id": request_id},
             )
             await failure(fault)(scope, receive, answer)

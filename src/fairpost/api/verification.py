@@ -27,7 +27,7 @@ async def verify(account: Account, service: Service) -> Verified:
     except TimeoutError:
         return _failed(f"The server did not respond within {VERIFYING_S_MAX:.0f} seconds. Try again later.")
     except VaultError:
-        return _failed("The password is missing or cannot be read. Set it again, or ask an admin.")
+        return _failed("The password is missing or cannot be read. Set the password again, or ask an admin.")
     except FairpostError as error:
         return _failed(error.message)
 

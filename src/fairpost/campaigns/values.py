@@ -131,10 +131,12 @@ def only_list(value: Any) -> tuple[str, ...]:
 
 def list_names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= LISTS_MAX:
-        raise ValueError(f'must be 1..{LISTS_MAX} names in brackets, for example ["customers"], got {said(value)}')
+        raise ValueError(
+            f'must be a list of 1 to {LISTS_MAX} names in brackets, for example ["customers"], got {said(value)}'
+        )
     names = tuple(map(name, value))
     if twice := [each for number, each in enumerate(names) if each in names[:number]]:
-        raise ValueError(f"must not contain a name twice, got {shown(twice[0])} twice")
+        raise ValueError(f"must not contain the same name twice, got {shown(twice[0])} twice")
     return names
 
 
@@ -182,7 +184,7 @@ def hours(value: Any) -> parsers.Hours:
 def holidays(value: Any) -> frozenset[date]:
     if not isinstance(value, list) or len(value) > HOLIDAYS_MAX:
         raise ValueError(
-            f"must be at most {HOLIDAYS_MAX:,} dates in brackets, for example [2027-04-05], got {said(value)}"
+            f"must be a list of at most {HOLIDAYS_MAX:,} dates in brackets, for example [2027-04-05], got {said(value)}"
         )
     for each in value:
         if not isinstance(each, date) or isinstance(each, datetime):

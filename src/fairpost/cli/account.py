@@ -297,7 +297,8 @@ def remove(
 ) -> None:
     """Remove an account and its password. The account's history is kept.
 
-    You cannot remove an account that still has claimed e-mails, or e-mails that no other account may send.
+    You cannot remove an account while any of its e-mails are claimed, or while there are e-mails that only this account
+    may send.
 
     \b
     Example: fairpost account remove sales --yes
@@ -336,8 +337,8 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
     refused = await server_refusal(server, network_guard(settings))
     if refused is not None:
         raise FairpostError(
-            f"Account {name} may not use this server: {refused}. Nothing was changed. "
-            "To allow it, set FAIRPOST_ALLOWED_NETWORKS or FAIRPOST_ALLOWED_PORTS for all engines and commands"
+            f"Account {name} is not allowed to use this server: {refused}. Nothing was changed. "
+            "To allow this server, set FAIRPOST_ALLOWED_NETWORKS or FAIRPOST_ALLOWED_PORTS for all engines and commands"
         )
 
 

@@ -50,7 +50,7 @@ def unblock(
 ) -> None:
     """Let a blocked workspace use an account again.
 
-    Its earlier bounces and refusals no longer count.
+    The workspace's earlier bounces and refusals no longer count.
 
     \b
     Example: fairpost account unblock sales --workspace acme

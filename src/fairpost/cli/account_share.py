@@ -37,7 +37,7 @@ def share(
 
     Stores the account in each region, and encrypts its password separately for each one. After you change the account,
     run this command again. In each region, one worker at a time uses the account. Workers in different regions can use
-    it at the same time.
+    the account at the same time.
 
     \b
     Example: fairpost account share sales --slice eu=60 --slice us=40

@@ -21,7 +21,7 @@ Send = Annotated[bool, typer.Option("--send", help="Also send the link by e-mail
 def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJson = False) -> None:
     """Invite an admin and print a one-time link.
 
-    The link is valid for 48 hours and replaces any earlier one. The person who opens it chooses a password.
+    The link is valid for 48 hours and replaces any earlier one. The person who opens the link chooses a password.
 
     \b
     Example: fairpost admin invite ann@example.com --name "Ann Lee"

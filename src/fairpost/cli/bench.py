@@ -193,7 +193,7 @@ PLAIN = {
     "schedule": "Measure how fast a large campaign is scheduled.",
     "pickup": "Measure the time from commit to the server's 250 reply.",
     "webhooks": "Measure how fast webhooks are delivered to one endpoint.",
-    "memory": "Measure the memory of an idle worker.",
+    "memory": "Measure the memory use of an idle worker.",
     "render": "Measure how fast e-mails are rendered.",
 }
 """The benchmarks without options."""

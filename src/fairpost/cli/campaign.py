@@ -189,7 +189,7 @@ def export(name: Name, workspace: Workspace = None) -> None:
 def remove(name: Name, workspace: Workspace = None) -> None:
     """Remove a draft.
 
-    A launched campaign remains in the history. To end one, run: fairpost campaign cancel.
+    A launched campaign remains in the history. To end a launched campaign, run: fairpost campaign cancel.
 
     \b
     Example: fairpost campaign remove spring
@@ -391,7 +391,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 
 @app.command()
 def progress(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show a campaign's progress and its forecast at launch.
+    """Show a campaign's progress and the forecast made at launch.
 
     An engine counts the campaign's e-mails and revises the forecast every minute, or less often for very large campaigns.
 

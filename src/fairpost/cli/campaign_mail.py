@@ -85,7 +85,7 @@ def retry(
 ) -> None:
     """Retry recipients who did not get the campaign.
 
-    Sent e-mails are never sent again. Bounced addresses are suppressed. To retry them, first remove them from the suppression list (fairpost suppress remove).
+    Sent e-mails are never sent again. Bounced addresses are suppressed: before you retry, remove them from the suppression list (fairpost suppress remove).
 
     \b
     Example: fairpost campaign retry spring --state failed
@@ -148,7 +148,7 @@ def preview(
         typer.echo(plain(shown.raw.decode("utf-8", "replace").replace("\r\n", "\n")), nl=False)
     elif html:
         if shown.said.html is None:
-            raise FairpostError("This step has no HTML part. To see its text, omit --html")
+            raise FairpostError("This step has no HTML part. To see the step's text, omit --html")
         typer.echo(plain(shown.said.html) if sys.stdout.isatty() else shown.said.html)
     else:
         sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
@@ -180,8 +180,8 @@ def send_test(
 ) -> None:
     """Send yourself one campaign e-mail immediately.
 
-    The e-mail is sent from one of the campaign's accounts, with the content that a prospect would see. It does not
-    count as a step and does not wait for the sending window.
+    The e-mail is sent from one of the campaign's accounts, with the content that a prospect would see. The test e-mail
+    does not count as a step and does not wait for the sending window.
 
     \b
     Example: fairpost campaign send-test spring me@example.com --step 2
@@ -210,7 +210,7 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
     address = to or await campaigns.first_member(store, campaign)
     if address is None:
         raise FairpostError(
-            f"There are no recipients on {', '.join(campaign.lists)} yet. Import some: fairpost prospects import --help"
+            f"There are no recipients on {', '.join(campaign.lists)} yet. To import recipients, see: fairpost prospects import --help"
         )
     prospect = await known_by(store, campaign.workspace, address)
     return await previewed(

@@ -16,7 +16,7 @@ from fairpost.cli.old_forms import renewed
 GROUPS = {
     "Start": {
         "up": ("up:up", "Start Fairpost locally, with a demonstration."),
-        "status": ("status:status", "Show the current state and why mail is not being sent."),
+        "status": ("status:status", "Show the current state and any reasons why mail is not being sent."),
         "doctor": ("doctor:doctor", "Check the installation and suggest fixes."),
         "settings": ("settings:settings", "List settings with their values and sources."),
     },
@@ -54,7 +54,7 @@ GROUPS = {
         "work": ("work:work", "Run the engine, which sends queued e-mails."),
         "api": ("api:api", "Serve the HTTP API and the web pages."),
         "receive": ("receive:receive", "Receive bounces, complaints and replies."),
-        "pause": ("pause:pause", "Pause sending for all workspaces or one."),
+        "pause": ("pause:pause", "Pause sending for one or all workspaces."),
         "resume": ("pause:resume", "End a pause."),
         "fairness": ("fairness:fairness", "Show how evenly senders are served."),
         "metrics": ("metrics:metrics", "Print or serve metrics for Prometheus."),

@@ -390,8 +390,8 @@ def _app_url(settings: Settings) -> str:
 
     if settings.database_url:
         raise FairpostError(
-            "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set). Create a login for your application there, "
-            "then grant it access: fairpost db grant ROLE"
+            "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set). Create a login for your "
+            "application on that server, then grant it access: fairpost db grant ROLE"
         )
     server = embedded(settings)
     if not server.is_ready():

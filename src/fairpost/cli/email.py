@@ -76,7 +76,7 @@ Attach = Annotated[
 @app.command()
 def send(
     to: Annotated[list[str], typer.Option(metavar="ADDRESS", help="Recipient. Repeatable.")],
-    subject: Annotated[str, typer.Option(help="Subject. Can be empty.")],
+    subject: Annotated[str, typer.Option(help="Subject line, which can be empty.")],
     text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
     from_: From = None,
@@ -206,7 +206,7 @@ def find(
 ) -> None:
     """Find e-mails by ID, address, idempotency key or campaign.
 
-    Tries each of these in order and shows which one matched. Searches by key or campaign cover one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
+    Tries the text as an ID, address, key and campaign, in this order, and shows which kind matched. Searches by key or campaign cover one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email find ann@example.com
@@ -238,7 +238,7 @@ def returned(
         str | None, typer.Option(help="Only mail about this workspace's e-mails. [default: all]")
     ] = None,
     uncertain: Annotated[
-        bool, typer.Option("--uncertain", help="Only mail that could not be matched to an e-mail with certainty.")
+        bool, typer.Option("--uncertain", help="Only mail that could not be reliably matched to an e-mail.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")] = 50,
     as_json: AsJson = False,

@@ -43,12 +43,14 @@ def gmail(
         typer.Option(
             metavar="FILE",
             dir_okay=False,
-            help="File for the service account's key. Created if it does not exist.",
+            help="File for the service account's key. The file is created if it does not exist.",
         ),
     ] = None,
-    latency_ms: Annotated[int, typer.Option(min=0, max=600_000, help="Delay before each response.")] = 0,
+    latency_ms: Annotated[
+        int, typer.Option(min=0, max=600_000, help="Delay before each response, in milliseconds.")
+    ] = 0,
     index_lag_s: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Delay before searches find a new message.")
+        float, typer.Option(min=0, max=86_400, help="Delay before a new message appears in searches, in seconds.")
     ] = 5,
     quota_units: Annotated[
         int, typer.Option(min=1, max=10**9, help="Maximum number of quota units per mailbox per minute.")

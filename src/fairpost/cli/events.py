@@ -41,10 +41,10 @@ def events(
 ) -> None:
     """Show events in the order they happened.
 
-    Shows the newest events, or those after --after or --since, in commit order. Each line ends with the event's cursor.
-    To continue from there without skipping events, use this cursor with --after. --json prints one event per line, as
-    in GET /v1/events. Engines make events readable within a second and delete them after the number of days set
-    in FAIRPOST_EVENTS_DAYS.
+    Shows the newest events or, with --after or --since, the events that follow, in commit order. Each line ends with
+    the event's cursor. To continue after an event without skipping any, use its cursor with --after. With --json, each
+    line contains one event, as in GET /v1/events. Engines make events readable within a second and delete them after
+    the number of days set in FAIRPOST_EVENTS_DAYS.
 
     \b
     Example: fairpost events --follow

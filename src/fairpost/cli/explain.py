@@ -121,8 +121,8 @@ def explain(
 ) -> None:
     """Explain how Fairpost handles a server's reply.
 
-    Without a reply, reads JSON lines from standard input and prints a JSON line for each. An input line either
-    contains `code` and `text`, and optionally `enhanced`, `phase` and `channel`, or is an API error body. If a line
+    If no reply is given, reads JSON lines from standard input and prints a JSON line for each. An input line is either
+    an object with `code` and `text`, and optionally `enhanced`, `phase` and `channel`, or an API error body. If a line
     cannot be read, its output line contains an error, and the exit code is 1.
 
     \b

@@ -66,12 +66,12 @@ def read_text(file: str) -> str:
     if len(data) > TEXT_BYTES_MAX:
         raise FairpostError(f"{called} is too large. The maximum is {TEXT_BYTES_MAX:,} bytes.")
     if b"\0" in data:
-        raise FairpostError(f"{called} is not a UTF-8 text file (it may be UTF-16). Save it as UTF-8.")
+        raise FairpostError(f"{called} is not a UTF-8 text file (it may be UTF-16). Save the file as UTF-8.")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise FairpostError(f"{called} is not UTF-8: see line {line}. Save it as UTF-8.") from error
+        raise FairpostError(f"{called} is not UTF-8: see line {line}. Save the file as UTF-8.") from error
 
 
 def watched(lines: Iterable[T], source: BinaryIO) -> Iterator[T]:
@@ -99,7 +99,7 @@ def created(file: str, force: bool) -> Iterator[BinaryIO]:
         return
     path = Path(file)
     if path.exists() and not force:
-        raise FairpostError(f"{file} already exists. To overwrite it, add --force.")
+        raise FairpostError(f"{file} already exists. To overwrite the file, add --force.")
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with unfinished.open("wb") as out:

@@ -46,7 +46,8 @@ class Asked:
 Campaign = Annotated[
     str | None,
     typer.Argument(
-        metavar="[CAMPAIGN]", help="An existing campaign. Omit this argument to describe a campaign with options."
+        metavar="[CAMPAIGN]",
+        help="An existing campaign. To describe a campaign with options instead, omit this argument.",
     ),
 ]
 Recipients = Annotated[
@@ -119,9 +120,9 @@ def forecast(
 ) -> None:
     """Forecast when a campaign will finish.
 
-    Applies the engine's own rules: account limits, the sending window, the daily quota, pauses, and delays between steps. For an existing campaign,
-    starts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries,
-    outages and other campaigns on the same accounts are not included.
+    Applies the engine's own rules: account limits, the sending window, the daily quota, pauses, and delays between
+    steps. For an existing campaign, starts from its current state and shows the forecast made at launch for comparison.
+    Nothing is sent. Bounces, retries, outages and other campaigns on the same accounts are not included.
 
     \b
     Example: fairpost forecast --recipients 1000 --account gmail:2 --steps 3 --window "mon-fri 09:00-17:00" --timezone Europe/Berlin

@@ -187,7 +187,7 @@ def show(
     elif not html:
         _print_mail(mail, reading)
     elif reading.html is None:
-        raise NotFound(f"Message {mail.id} has no HTML. To see its text, run: fairpost inbox show {mail.id}")
+        raise NotFound(f"Message {mail.id} has no HTML. To see the message's text, run: fairpost inbox show {mail.id}")
     else:
         typer.echo(_tamed(reading.html))
 
@@ -210,7 +210,7 @@ def attachments(
         typer.Option(
             metavar="DIR",
             file_okay=False,
-            help="Directory to save the attachments in. Created if it does not exist.",
+            help="Directory to save the attachments in. The directory is created if it does not exist.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
@@ -503,7 +503,7 @@ def _save(files: "Sequence[Attachment]", folder: Path, *, force: bool) -> list[P
     paths = [folder / name for name in safe_names([file.filename for file in files])]
     taken = [path for path in paths if path.is_symlink() or path.exists()]
     if taken and not force:
-        raise FairpostError(f"{taken[0]} already exists. Nothing was saved. To overwrite it, add --force")
+        raise FairpostError(f"{taken[0]} already exists. Nothing was saved. To overwrite the file, add --force")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, file in zip(paths, files, strict=True):

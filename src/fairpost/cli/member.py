@@ -43,7 +43,7 @@ def add(
 ) -> None:
     """Invite a member and print a one-time link.
 
-    The link is valid for 48 hours and replaces any earlier one. The person who opens it chooses a password.
+    The link is valid for 48 hours and replaces any earlier one. The person who opens the link chooses a password.
 
     \b
     Example: fairpost member add --workspace acme bob@example.com --role sender
@@ -118,7 +118,7 @@ def disable(
     """Disable a member immediately.
 
     Ends all sessions and unfinished sign-ins, and invalidates all links. Keys that the member added belong to the
-    workspace. They remain valid and are listed.
+    workspace, remain valid and are listed.
 
     \b
     Example: fairpost member disable --workspace acme bob@example.com --revoke-keys

@@ -27,7 +27,7 @@ def pause(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pause sending for all workspaces or one.
+    """Pause sending for one or all workspaces.
 
     Once this command returns, no engine on any machine will start another send. Any sends already in progress will
     finish.

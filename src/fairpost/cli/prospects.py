@@ -34,7 +34,8 @@ FIELDS_SHOWN = 60  # characters
 @app.command("import")
 def import_(
     list_name: Annotated[
-        str, typer.Argument(metavar="LIST", help="List to add the prospects to. Created if it does not exist.")
+        str,
+        typer.Argument(metavar="LIST", help="List to add the prospects to. The list is created if it does not exist."),
     ],
     file: File,
     workspace: Workspace = "",
@@ -46,7 +47,7 @@ def import_(
 ) -> None:
     """Import a CSV file into a list if all lines are valid.
 
-    The first line contains the column names. One column must contain the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep fields that the file does not contain.
+    The first line contains the column names. One column must contain the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep their values for fields that the file does not contain.
 
     \b
     Example: fairpost prospects import spring leads.csv --column "Vorname=first_name"
@@ -123,7 +124,7 @@ def list_(
         rows = ((str(p.id), p.address, _fields(p), p.timezone or "", ", ".join(p.lists)) for p in found)
         print_table(("id", "address", "fields", "timezone", "lists"), rows)
     else:
-        typer.echo("No prospects. Import some: fairpost prospects import LIST FILE")
+        typer.echo("No prospects. To import a list, run: fairpost prospects import LIST FILE")
 
 
 @app.command()
@@ -167,7 +168,7 @@ def show(address: Address, workspace: Workspace = "", as_json: AsJson = False) -
 
 @app.command()
 def pause(address: Address, workspace: Workspace = "") -> None:
-    """Pause a prospect. Nothing is sent to them until you resume them.
+    """Pause a prospect. Nothing is sent to paused prospects until you resume them.
 
     \b
     Example: fairpost prospects pause ann@example.com

@@ -40,11 +40,11 @@ def receive(
 ) -> None:
     """Receive bounces, complaints and replies.
 
-    For accounts with `bounces=DOMAIN` in their URL, each e-mail has its own address for reports at that domain. Point
+    For accounts with `bounces=DOMAIN` in their URL, each e-mail has its own address at that domain for reports. Point
     the domain's MX record, or a transport in your mail server, at this command. The command accepts mail only for these
     addresses and relays nothing.
 
-    With --message, the command reads a single message, for use in a pipe from your mail server. It exits with code 75 if your mail server should keep the message and try again later.
+    With --message, the command reads a single message, so your mail server can pipe messages to it. The command exits with code 75 if your mail server should keep the message and try again later.
 
     \b
     Example: fairpost receive --listen 127.0.0.1:2525 --also complaints@bounces.example.com

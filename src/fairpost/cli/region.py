@@ -50,7 +50,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def place(workspace: Workspace, region: Annotated[str, typer.Argument(metavar="REGION", help="Region name.")]) -> None:
-    """Assign a workspace to a region. This cannot be changed.
+    """Permanently assign a workspace to a region.
 
     The assignment is stored in the home database. A workspace cannot be moved later, because its e-mails remain in the
     region.

@@ -43,7 +43,7 @@ Hours = Annotated[
     str | None,
     typer.Option(
         metavar="HOURS",
-        help="Hours to send in, for example 09:00-17:00, or 22:00-06:00, which ends the next day. Use `all` for the whole day.",
+        help="Hours to send in, for example 09:00-17:00, or 22:00-06:00 to span midnight. Use `all` for the whole day.",
     ),
 ]
 AnyTime = Annotated[bool, typer.Option("--any-time", help="Send on all days and at all hours. Holidays are kept.")]

@@ -44,10 +44,10 @@ def set_(
     """Create a sequence or replace all its steps.
 
     Use --step once for each e-mail, in order. A delay, such as 3d, 12h, 30m or "1d 12h", starts when the previous step
-    is sent to the recipient. The maximum is a year. Follow-ups use the subject of the first step, so they stay in its
-    thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows the
-    e-mail outside the thread. If a step cannot be sent to a recipient, the remaining steps are not sent either. Once a
-    campaign has been launched with a sequence, the sequence's steps cannot be changed.
+    is sent to the recipient. A delay can be at most a year. Follow-ups use the subject of the first step, so they stay
+    in its thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows
+    the e-mail outside the thread. If a step cannot be sent to a recipient, the recipient's remaining steps are not sent
+    either. Once a campaign has been launched with a sequence, the sequence's steps cannot be changed.
 
     \b
     Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"
@@ -121,7 +121,7 @@ def show(name: Name, workspace: Workspace = "", as_json: AsJson = False) -> None
 def remove(name: Name, workspace: Workspace = "") -> None:
     """Remove a sequence that no campaign uses.
 
-    The templates of the sequence are kept.
+    The sequence's templates are kept.
 
     \b
     Example: fairpost sequence remove spring

@@ -59,7 +59,7 @@ def add(
 ) -> None:
     """Suppress an address. `add` is optional.
 
-    E-mails already queued for the address will not be sent either. An unsubscribe stops only bulk mail.
+    E-mails that are already queued for the address will not be sent. An unsubscribe stops only bulk mail.
 
     \b
     Example: fairpost suppress ann@example.com --reason "asked us to stop"

@@ -67,8 +67,8 @@ def set_(
 ) -> None:
     """Create a template or change parts of one.
 
-    A new template needs a subject, and text, HTML or both. Parts that you omit are not changed. A template with an
-    error is not stored. Campaigns that have already been launched keep their content.
+    A new template needs a subject and a body (text, HTML or both). Parts that you omit are not changed. A template with
+    an error is not stored. Campaigns that have already been launched keep their content.
 
     \b
     Write the recipient's fields in braces:
@@ -175,7 +175,7 @@ def preview(
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Field value. All other fields are empty. Repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Field value. Fields that you do not specify are empty. Repeatable."),
     ] = None,
     html: Annotated[
         bool, typer.Option("--html", help="Print only the HTML, for example to save it to a file.")
@@ -212,7 +212,7 @@ def preview(
         print_json({**jsonable(rendered), "fields": {key: values[key] for key in values if key in roots(compiled)}})
     elif html:
         if rendered.html is None:
-            raise FairpostError(f"Template {name} has no HTML. To see its text, run: fairpost template preview {name}")
+            raise FairpostError(f"Template {name} has no HTML. To see the template's text, run: fairpost template preview {name}")
         echo_body(rendered.html)
     else:
         if fields is None and roots(compiled):

@@ -126,7 +126,7 @@ def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
     """Return whether to run the demonstration. By default, it runs only on the embedded database."""
     if asked and not settings.engine:
         raise FairpostError(
-            "The demonstration requires the engine, but FAIRPOST_ENGINE is off. Set it to on or add --no-demo"
+            "The demonstration requires the engine, but FAIRPOST_ENGINE is off. Set FAIRPOST_ENGINE to on, or add --no-demo"
         )
     return settings.database_url is None and settings.engine if asked is None else asked
 
@@ -246,7 +246,7 @@ def _alone(home: Path) -> Iterator[TextIO]:
         except BlockingIOError:
             file.seek(0)
             raise FairpostError(
-                f"fairpost up is already running in {home} (process {file.readline().strip()}). Stop it first, or see: fairpost status"
+                f"fairpost up is already running in {home} (process {file.readline().strip()}). Stop that process first, or see: fairpost status"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))

@@ -81,7 +81,7 @@ def add(
 
 @app.command("list")
 def list_webhooks(workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """List endpoints in all workspaces or in one.
+    """List endpoints in one or all workspaces.
 
     \b
     Example: fairpost webhook list --workspace acme
@@ -116,7 +116,7 @@ def list_webhooks(workspace: Workspace = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(webhook: Id, as_json: AsJson = False) -> None:
-    """Show an endpoint: its events and its health.
+    """Show an endpoint's events and health.
 
     \b
     Example: fairpost webhook show wh_3k9x2m7qa1b2c
@@ -283,7 +283,7 @@ def replay(
     cursor: Annotated[str | None, typer.Option(help="Redeliver all events after this cursor.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Redeliver events with the same IDs.
+    """Redeliver events, keeping their IDs.
 
     \b
     Example: fairpost webhook replay wh_3k9x2m7qa1b2c --since 2030-01-31T09:00:00Z

@@ -47,10 +47,10 @@ def work(
 ) -> None:
     """Run the engine, which sends queued e-mails.
 
-    Starts processes for the accounts that have work to do. You can run it on any number of machines that share one
-    database. If there are regions, the engine sends mail for only one of them. With FAIRPOST_ENGINE=off, the engine
-    sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and
-    returns the other e-mails to the queue. On the second, it stops immediately.
+    Starts processes for the accounts that have work to do. You can run the engine on any number of machines that share
+    one database. If there are regions, the engine sends mail for only one of them. With FAIRPOST_ENGINE=off, the engine
+    sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, the engine finishes the sends in
+    progress and returns the other e-mails to the queue. On the second, the engine stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50

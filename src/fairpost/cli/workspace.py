@@ -235,9 +235,9 @@ def suspend(
     reason: Annotated[str | None, typer.Option(help="Reason, shown with the workspace.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Suspend a workspace. Its keys stop working.
+    """Suspend a workspace. The workspace's keys stop working.
 
-    E-mails that are already queued will still be sent. To stop these e-mails as well, use: fairpost hold.
+    E-mails that are already queued will still be sent. To stop queued e-mails as well, use: fairpost hold.
 
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"

@@ -215,7 +215,7 @@ class Handover:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(fd).st_nlink:
-                raise FileNotFoundError("the file was removed by a search for dead workers")
+                raise FileNotFoundError("the file was removed by an engine that was searching for dead workers")
             os.posix_fallocate(fd, 0, size)  # writing to a page that has no disk space would kill this process
             memory = mmap.mmap(fd, size)
         except BaseException:

@@ -76,7 +76,10 @@ EMAIL_FIELDS = (
     EmailField(name="reply_to", type=ADDRESS, help="Reply-To addresses."),
     EmailField(name="subject", default='required, may be `""`', chars_max=998, help="Subject."),
     EmailField(
-        name="text", default='this or `html` is required, may be `""`', bytes_max=BODY_BYTES_MAX, help="Plain text."
+        name="text",
+        default='required unless `html` is given; may be `""`',
+        bytes_max=BODY_BYTES_MAX,
+        help="Plain text.",
     ),
     EmailField(name="html", bytes_max=BODY_BYTES_MAX, help="HTML."),
     EmailField(
@@ -92,7 +95,7 @@ EMAIL_FIELDS = (
         python_type="list of `Attachment`",
         count_max=50,
         bytes_max=26_214_400,
-        more="counted together",
+        more="in total",
         help="Attachments, including inline images in the HTML.",
     ),
     EmailField(
@@ -149,7 +152,7 @@ EMAIL_FIELDS = (
         name="account",
         chars_min=1,
         chars_max=100,
-        more="not together with `pool`",
+        more="cannot be combined with `pool`",
         help="The only account that may send the e-mail.",
     ),
     EmailField(

@@ -30,7 +30,7 @@ def _values(limit: Limit) -> str:
     if limit.choices:
         return ", ".join(f"`{each}`" for each in limit.choices)
     if limit.parts:
-        return f"like {limit.type.FORM}, or `{NONE}`" if limit.is_optional else limit.rule
+        return f"for example {limit.type.FORM}, or `{NONE}`" if limit.is_optional else limit.rule
     bounds = f"{limit.ge:g} or more" if limit.le == INTEGER_MAX else f"{limit.ge:g} to {limit.le:,}"
     return f"{bounds}, or `{NONE}`" if limit.is_optional else bounds
 

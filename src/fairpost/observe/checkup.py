@@ -106,7 +106,9 @@ def _home(machine: Machine) -> Check:
 
 def _host(machine: Machine) -> Check:
     if machine.host is None:
-        return _ok("host name", "none: mail servers see this machine's address. To set a name, use FAIRPOST_EHLO_NAME")
+        return _ok(
+            "host name", "not set: mail servers see this machine's address. To set a name, use FAIRPOST_EHLO_NAME"
+        )
     return _ok("host name", f"mail servers see {machine.host}")
 
 
@@ -357,9 +359,9 @@ def _running(engine: Engine) -> Check:
         return _ok("engine", f"{len(facts.engines)} running, {len(at_work)} active")
     waiting = _waiting(facts)
     if waiting and not facts.pause:
-        check = _problem("engine", f"none is running, but {waiting:,} e-mails are waiting", "fairpost work")
+        check = _problem("engine", f"no engine is running, but {waiting:,} e-mails are waiting", "fairpost work")
     else:
-        check = _note("engine", "none is running, so nothing is being sent", "fairpost work")
+        check = _note("engine", "no engine is running, so nothing is being sent", "fairpost work")
     return replace(check, code="engine.none")
 
 
@@ -451,8 +453,8 @@ def _given(found: Environment) -> Check:
         )
     if found.differs:
         then = "restart the engine with the variables that are set here: fairpost work"
-        return _note("environment", f"account {name} differs from the variables: {found.differs}", then)
-    return _ok("environment", f"account {name} matches the variables")
+        return _note("environment", f"account {name} differs from the environment variables: {found.differs}", then)
+    return _ok("environment", f"account {name} matches the environment variables")
 
 
 def _left_behind(engine: Engine) -> Iterable[Check]:

@@ -207,7 +207,7 @@ class _Table:
     def links(self) -> list[dict[str, str]]:
         given = self._take("links", list, False) or []
         if len(given) > LINKS_MAX or not all(isinstance(link, dict) for link in given):
-            self._refuse("links", f"must be at most {LINKS_MAX} tables, each with a label and a url")
+            self._refuse("links", f"must be a list of at most {LINKS_MAX} tables, each with a label and a url")
             return []
         links = []
         for link in given:

@@ -132,7 +132,7 @@ class _Folder:
             if name not in paths:
                 self._refuse(folder / name, f"the file is missing: a type has {', '.join(OF_TYPE)}, all in one folder")
         for name in paths.keys() - set(OF_TYPE):
-            self._refuse(paths[name], f"this does not belong to a type: a type has {', '.join(OF_TYPE)}")
+            self._refuse(paths[name], f"this file does not belong to a type: a type has {', '.join(OF_TYPE)}")
         sources = {name: self._read(paths[name]) for name in OF_TYPE if name in paths}
         return {name: source for name, source in sources.items() if source}
 

@@ -104,10 +104,11 @@ CATALOGUE: Mapping[str, Meaning] = {
     "mail.none": _state("No e-mails are queued."),
     "mail.scheduled": _state("The next e-mail is due at {due_at}.", "fairpost email list --state scheduled"),
     "mail.undecided": _state(
-        "The outcome of sending is unknown. Decide whether to send again.", "fairpost email list --state in_doubt"
+        "The outcome of sending is unknown. Decide whether to send each e-mail again.",
+        "fairpost email list --state in_doubt",
     ),
     "mail.in_doubt": _state(
-        "The outcome of sending is unknown. An engine will resolve this according to each e-mail's policy.",
+        "The outcome of sending is unknown. An engine will resolve each e-mail according to its policy.",
         "fairpost email list --state in_doubt",
     ),
     "mail.stranded": _state(
@@ -116,9 +117,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "mail.turn": _state("Waiting its turn."),
     # ── account and pool conditions ──
-    "account.none": _state("There is no sender account.", "fairpost account add --help"),
+    "account.none": _state("There are no sender accounts.", "fairpost account add --help"),
     "account.unknown": _state("There is no account {account}.", "fairpost account list"),
-    "pool.empty": _state("Pool {pool} has no account.", "fairpost account add --help"),
+    "pool.empty": _state("Pool {pool} has no accounts.", "fairpost account add --help"),
     "account.suspended": _state(
         "Account {account} is suspended[: {why}].[ E-mails that only this account may send will start to fail: urgent ones at {urgent_until}, bulk ones at {bulk_until}.]",
         "fairpost account verify {account}",
@@ -182,22 +183,22 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Account {account} is pausing between e-mails until {until}.", "fairpost account show {account}", brief="delay"
     ),
     "account.hourly_limit": _state(
-        "Account {account} has reached its hourly limit. It resumes at {until}.",
+        "Account {account} has reached its hourly limit. Sending resumes at {until}.",
         "fairpost account show {account}",
         brief="hourly limit",
     ),
     "account.daily_limit": _state(
-        "Account {account} has reached its daily limit. It resumes at {until}.",
+        "Account {account} has reached its daily limit. Sending resumes at {until}.",
         "fairpost account show {account}",
         brief="daily limit[: {why}]",
     ),
     "account.warm_up_limit": _state(
-        "Account {account} has reached its warm-up limit for the day. It resumes at {until}.",
+        "Account {account} has reached its warm-up limit for the day. Sending resumes at {until}.",
         "fairpost account show {account}",
         brief="daily warm-up limit",
     ),
     "account.api_quota": _state(
-        "Account {account} has used up its API quota. It resumes at {until}.",
+        "Account {account} has used up its API quota. Sending resumes at {until}.",
         "fairpost account show {account}",
         brief="provider's API quota",
     ),
@@ -213,16 +214,16 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Account {account} can send but has not started yet.", "fairpost account show {account}"
     ),
     "account.sending": _state("Account {account} is sending."),
-    "account.idle": _state("Account {account} is ready. No e-mails are queued for it."),
+    "account.idle": _state("Account {account} is ready, but no e-mails are queued for it."),
     # ── why accounts are stopped ──
     "account.not_active": _why("{status}[: {why}]"),
     "account.paused_by_hand": _why("{note}"),
     "account.authentication_failed": _why("the account's server rejected the login: {reply}"),
-    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max}%"),
-    "account.refused_in_a_row": _why("rejected {refused} times in a row: {reply}"),
+    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced in one day, more than {percent_max}%"),
+    "account.refused_in_a_row": _why("{refused} rejections in a row: {reply}"),
     "account.worker_died": _why("the account's worker died {times} times in a row"),
-    "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
-    "account.warm_up_limit_reached": _why("daily warm-up limit reached: {sent} sent"),
+    "account.daily_limit_reached": _why("daily limit reached: {sent} e-mails sent"),
+    "account.warm_up_limit_reached": _why("daily warm-up limit reached: {sent} e-mails sent"),
     # ── why e-mails were not sent; for replies of servers, see below ──
     "email.cancelled": _why("cancelled[: {note}]"),
     "email.cancelled_by_operator": _why("cancelled by the operator"),
@@ -252,10 +253,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "campaign.paused_by_hand": _why("{note}"),
     "campaign.cancelled_by_hand": _why("{note}"),
     "campaign.emails_held": _why(
-        "{count} e-mails have not been sent because they are in doubt or their prospects are paused"
+        "{count} e-mails are unfinished because they are in doubt or their prospects are paused"
     ),
     "campaign.account_removed": _why("account {account} was removed"),
-    "campaign.pool_emptied": _why("pool {pool} no longer has an account"),
+    "campaign.pool_emptied": _why("pool {pool} no longer has any accounts"),
     "campaign.planning_failed": _why("the campaign could not be scheduled: {error}"),
     "prospect.stopped_by_hand": _why("{note}"),
     "prospect.replied": _why("the prospect replied"),
@@ -282,7 +283,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5%"),
     "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} per day"),
     "sender.too_much_too_soon": _why(
-        "{volume} e-mails in 24 hours from an account less than 7 days old, more than the threshold of {most}"
+        "{volume} e-mails in 24 hours from a sender that is less than 7 days old, more than the threshold of {most}"
     ),
     "schedule.window_closed": _why("the sending window is closed"),
     "schedule.quota_used_up": _why("the daily quota is used up: {used} of {allowed}"),
@@ -319,7 +320,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "the database has gone back in time. This engine wrote to it at {written_at}[, but the last write that it contains is from {known_at}]"
     ),
     "database.lacks_steps": _why(
-        "the database lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
+        "the database lacks the last {steps} steps of account {account}[ (e-mails {emails})][, and {more} more e-mails]"
     ),
     "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are missing"),
     # ── why there is no forecast ──
@@ -337,10 +338,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "forecast.too_long": _no_forecast(
         "Even after {years} years, only {sent} of {emails} e-mails would have been sent. Add accounts or raise their limits."
     ),
-    "forecast.no_account": _no_forecast("No account is included, so nothing would be sent. Add at least one."),
+    "forecast.no_account": _no_forecast("No account is included, so nothing would be sent. Add at least one account."),
     "forecast.same_name": _no_forecast("Two accounts have the same name. Use different names."),
     "forecast.account_missing": _no_forecast(
-        "E-mails are waiting for {account}, which is paused or not included. Resume or include it."
+        "E-mails are waiting for {account}, which is paused or not included. Resume or include the account."
     ),
     "forecast.unknown_step": _no_forecast(
         "E-mails are waiting for step {step}, but there are only {steps} steps. Specify a delay for every step."
@@ -402,17 +403,17 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.ending": _state("About to complete."),
     "campaign.window_closed": _state(
-        "Campaign {name} is outside its sending window or over its quota[: {why}]. It resumes at {until}.",
+        "Campaign {name} is outside its sending window or over its quota[: {why}]. Sending resumes at {until}.",
         "fairpost schedule show --workspace {workspace}",
     ),
     "address.invalid": _invalid("address", "must be an e-mail address, got {address}"),
     # ── e-mails ──
     "email.unknown": _unknown("There is no e-mail {id}.", "fairpost email list"),
     "email.not_cancellable": _conflict(
-        "E-mail {id} is {state}. You can no longer cancel it.", "fairpost email show {id}"
+        "E-mail {id} is {state}, so you can no longer cancel it.", "fairpost email show {id}"
     ),
     "email.not_retryable": _conflict(
-        "E-mail {id} is {state}. You can only retry e-mails that failed or bounced.", "fairpost email show {id}"
+        "E-mail {id} is {state}. You can retry only e-mails that failed or bounced.", "fairpost email show {id}"
     ),
     "email.not_in_doubt": _conflict("E-mail {id} is {state}, not in doubt.", "fairpost email show {id}"),
     # ── events ──
@@ -430,13 +431,14 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost campaign new --help",
     ),
     "campaign.wrong_state": _conflict(
-        "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
+        "Campaign {name} is {state}, so you cannot {action} it.",
+        "fairpost campaign show {name} --workspace {workspace}",
     ),
     "campaign.no_unsubscribe_link": _state(
         "Campaign {name}'s e-mails have no unsubscribe link, and receivers reject bulk mail without one. Set FAIRPOST_PUBLIC_URL to the HTTPS URL of `fairpost api`, here and on the engines."
     ),
     "campaign.no_footer": _state(
-        "No unsubscribe line is added to campaign {name}'s e-mails. Use this only for one-to-one sequences."
+        "No unsubscribe line is added to campaign {name}'s e-mails, which is acceptable only for one-to-one sequences."
     ),
     "campaign.unknown_list": _invalid(
         "lists[{number}]",
@@ -465,7 +467,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "There is no account {account} to send the campaign from.", "fairpost account add --help"
     ),
     "campaign.empty_pool": _conflict(
-        "Pool {pool} has no account to send the campaign from.", "fairpost account add --help"
+        "Pool {pool} has no accounts to send the campaign from.", "fairpost account add --help"
     ),
     "campaign.pool_not_lent": _conflict(
         "Pool {pool} is not lent to workspace {workspace} with its accounts' addresses.",
@@ -564,7 +566,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── webhooks ──
     "webhook.unknown": _unknown("There is no webhook {webhook}.", "fairpost webhook list"),
     "webhook.url_invalid": _invalid("url", "{problem}"),
-    "webhook.kind_unknown": _invalid("types", "must be event types, got {kind}", "fairpost webhook add --help"),
+    "webhook.kind_unknown": _invalid(
+        "types", "must contain only event types, got {kind}", "fairpost webhook add --help"
+    ),
     "webhook.too_many": _conflict("The maximum of {most} webhooks has been reached.", "fairpost webhook list"),
     "webhook.events_expired": _invalid("since", "is before the oldest stored event"),
     "webhook.cursor_unknown": _invalid("cursor", "is not an event cursor"),
@@ -588,7 +592,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.invalid": _invalid("domain", "must be your own domain, such as example.com, got {domain}"),
     "domain.spf_good": _state("The SPF record of {domain} includes the servers that send its mail."),
     "domain.spf_missing": _state("{domain} has no SPF record, so receivers reject its bulk mail."),
-    "domain.spf_many": _state("{domain} has {count} SPF records. Receivers ignore all of them. Merge them into one."),
+    "domain.spf_many": _state(
+        "{domain} has {count} SPF records, and receivers ignore all of them. Merge the records into one."
+    ),
     "domain.spf_allows_all": _state("The SPF record of {domain} allows every server on the internet (+all)."),
     "domain.spf_lookups": _state(
         "The SPF record of {domain} needs more than {most} lookups, the maximum that receivers allow. Remove some includes."
@@ -628,11 +634,11 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The DMARC record of {domain} is not valid. Publish exactly one record, with a policy."
     ),
     "domain.dmarc_unaligned": _state(
-        "Mail from {domain} is not aligned: its envelope sender is in {envelope}, and no DKIM signature matches {domain}. Receivers apply the DMARC policy to it.",
+        "Mail from {domain} is not aligned: its envelope sender is in {envelope}, and no DKIM signature matches {domain}. Receivers apply the DMARC policy to this mail.",
         "fairpost domain add-key --help",
     ),
     "domain.dmarc_fails": _state(
-        "{domain} has a DMARC policy, but neither DKIM nor SPF passes for its mail. Receivers apply the policy to it.",
+        "{domain} has a DMARC policy, but neither DKIM nor SPF passes for its mail. Receivers apply the policy to this mail.",
         "fairpost domain add-key --help",
     ),
     "domain.dmarc_strict": _state(
@@ -642,14 +648,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
     "domain.spf_relayed": _state(
-        "{domain} has an SPF record. Check that it includes the public addresses of these servers, whose own addresses are private: {hosts}."
+        "{domain} has an SPF record. Check that the record includes the public addresses of these servers, whose own addresses are private: {hosts}."
     ),
     "domain.ptr_good": _state("The servers that send mail from {domain} have names that resolve to their addresses."),
     "domain.ptr_missing": _state(
-        "{address} sends mail from {domain} but has no PTR record. Ask its network provider to set the record shown."
+        "{address} sends mail from {domain} but has no PTR record. Ask the address's network provider to set the record shown."
     ),
     "domain.ptr_unconfirmed": _state(
-        "{address} sends mail from {domain}. Its PTR record says {name}, but that name does not resolve to {address}."
+        "{address} sends mail from {domain}. The PTR record of {address} contains {name}, but that name does not resolve to {address}."
     ),
     "domain.tls_good": _state("Mail from {domain} is sent through {hosts} over TLS, with a valid certificate."),
     "domain.tls_none": _state(
@@ -693,7 +699,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{address} is disabled. Enable this member first.", "fairpost member enable --workspace {workspace} {address}"
     ),
     "member.too_many_invitations": _rate_limited(
-        "At most {a_day} invitations and password resets are sent per day, and {an_hour} per hour to any one address."
+        "At most {a_day} invitations and password resets are sent per day, and at most {an_hour} per hour to any one address."
     ),
     "admin.unknown": _unknown("There is no admin {address}.", "fairpost admin list"),
     "admin.known": _conflict("{address} is already an admin.", "fairpost admin reset {address}"),
@@ -717,7 +723,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── logins of applications ──
     "login.unknown": _unknown("Role {login} has no access to any workspace.", "fairpost db logins"),
     "login.no_role": _unknown(
-        "There is no role {login} on this server. Create it first, as a database administrator: CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
+        "There is no role {login} on this server. Create the role first, as a database administrator: CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
         "fairpost db grant {login}",
     ),
     "login.is_owner": _conflict(
@@ -732,7 +738,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "portal.broken": _mistakes("The template is not valid."),
     # ── schedules ──
     "schedule.invalid": _invalid("{field}", "{problem}", "fairpost schedule set --help"),
-    "schedule.too_many_holidays": _invalid("holidays", "must be at most {most} days, got {count}"),
+    "schedule.too_many_holidays": _invalid("holidays", "must contain at most {most} dates, got {count}"),
     "schedule.ramp_up_without_quota": _invalid(
         "daily_max",
         "is required for a ramp-up",
@@ -775,7 +781,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{address} has no suppression that applies to all workspaces.", "fairpost suppress show {address}"
     ),
     "suppression.bad_lines": _mistakes(
-        "{count} lines are not valid. Correct them or import the list without them.",
+        "{count} lines are not valid. Correct these lines, or import the list without them.",
         "fairpost suppress import --help",
     ),
     # ── prospects ──
@@ -787,7 +793,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "prospect.bad_timezone": _invalid("timezone", "must be a name such as Europe/Berlin, got {timezone}"),
     "prospect.too_many_fields": _invalid("fields", "must be at most {most} bytes in total"),
     "prospects.bad_lines": _mistakes(
-        "{count} lines are not valid. Correct them or import the list without them.",
+        "{count} lines are not valid. Correct these lines, or import the list without them.",
         "fairpost prospects import --help",
     ),
     "list.unknown": _unknown(

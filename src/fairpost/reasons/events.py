@@ -43,7 +43,7 @@ EVENTS: Mapping[str, Event] = {
     "engine.stopped": _info("Engine {engine} has stopped."),
     "engine.off": _info("FAIRPOST_ENGINE is off: nothing will be sent. Stop with Ctrl-C or SIGTERM."),
     "engine.failed": _error("{why}"),
-    "engine.found_dead": _warning("Engine {engine} was killed. Its {accounts} accounts were released."),
+    "engine.found_dead": _warning("Engine {engine} was killed, and its {accounts} accounts were released."),
     "engine.polls": _info(
         "The database is behind a pooler. The engine polls every {every_s} s instead of using LISTEN."
     ),
@@ -55,7 +55,7 @@ EVENTS: Mapping[str, Event] = {
     "worker.stuck": _warning("Worker process {pid} made no progress on account {account}. Killing it."),
     "email.put_back": _info("Workers died and left {emails} e-mails incomplete. These e-mails will be retried."),
     "email.given_up": _warning(
-        "{emails} e-mails failed. The only account that may send them was suspended for too long."
+        "{emails} e-mails failed because the only account that may send them was suspended for too long."
     ),
     # ── accounts, campaigns and senders ──
     "account.active": _info("Account {account} can send again."),
@@ -67,10 +67,10 @@ EVENTS: Mapping[str, Event] = {
     ),
     "account.server_forbidden": _warning("Account {account} is not allowed to use its server {server}[: {why}]."),
     "account.provider_pause": _warning("The provider of account {account} asked for a pause[ until {until}][: {why}]."),
-    "account.hourly_limit": _info("Account {account} has reached its hourly limit. It resumes at {until}."),
-    "account.daily_limit": _info("Account {account} has reached its daily limit. It resumes at {until}."),
+    "account.hourly_limit": _info("Account {account} has reached its hourly limit. Sending resumes at {until}."),
+    "account.daily_limit": _info("Account {account} has reached its daily limit. Sending resumes at {until}."),
     "account.warm_up_limit": _info(
-        "Account {account} has reached its warm-up limit for the day. It resumes at {until}."
+        "Account {account} has reached its warm-up limit for the day. Sending resumes at {until}."
     ),
     "account.provided": _info("{what}"),
     "account.not_provided": _warning("The account defined by environment variables was not changed: {why}"),
@@ -82,10 +82,8 @@ EVENTS: Mapping[str, Event] = {
     "sender.throttled": _warning("{sender} is throttled until {until}: {why}"),
     "sender.suspicious": _info("{sender} would be throttled until {until}: {why}"),
     "fairness.set": _info("The fair queue is {fairness}."),
-    "webhook.disabled": _warning("Webhook {webhook} was disabled[: {why}]. Its URL is {url}."),
-    "webhook.skipped": _warning(
-        "Webhook {webhook} is skipping events that were dropped before delivery. Its URL is {url}."
-    ),
+    "webhook.disabled": _warning("Webhook {webhook} ({url}) was disabled[: {why}]."),
+    "webhook.skipped": _warning("Webhook {webhook} ({url}) is skipping events that were dropped before delivery."),
     "history.dropped": _info("The history for {month} was dropped: {megabytes} MB."),
     # ── the database ──
     "database.away": _error("{why}[ {then}.]"),

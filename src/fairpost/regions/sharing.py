@@ -145,7 +145,7 @@ def _require_no_others(name: str, mine: Account, rows: Mapping[str, _Row | None]
         if region not in percents:
             raise FairpostError(
                 f"{region} also has account {name} but gets no slice. Add --slice {region}=PERCENT, or remove the "
-                f"account there: FAIRPOST_REGION={region} fairpost account remove {name}"
+                f"account from that region: FAIRPOST_REGION={region} fairpost account remove {name}"
             )
 
 

@@ -127,8 +127,8 @@ class _Door:
                 await require_tenant(conn, region=self._region.name)
         except asyncpg.InsufficientPrivilegeError as error:
             raise MigrationError(
-                f"Region {self._region.name}'s schema cannot be read ({error}). Use a login in FAIRPOST_REGIONS "
-                "that owns the schema fairpost"
+                f"Region {self._region.name}'s schema cannot be read ({error}). In FAIRPOST_REGIONS, use a "
+                "login that owns the schema fairpost"
             ) from error
         if todo:
             raise MigrationError(

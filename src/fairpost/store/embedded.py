@@ -314,7 +314,7 @@ class EmbeddedServer:
         raise EmbeddedServerError(
             f"Another process is using {self._folder.data}, but no server is visible from here. "
             "Stop that process, which may be running in another container, then try again. "
-            f"To find it, try: lsof {self._folder.alive}"
+            f"To find the process, try: lsof {self._folder.alive}"
         )
 
     def _orphaned(self) -> bool:

@@ -128,7 +128,7 @@ class ServerFolder:
         """Create an empty temporary directory for new data, so an interruption leaves no incomplete data behind."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
-                f"{self.data} is neither empty nor a PostgreSQL data directory. Move it elsewhere, then try again."
+                f"{self.data} is neither empty nor a PostgreSQL data directory. Move the directory elsewhere, then try again."
             )
         if self.data_incomplete.exists():
             shutil.rmtree(self.data_incomplete)
@@ -167,7 +167,7 @@ class ServerFolder:
         if not private or found.st_uid != identity.uid:
             raise EmbeddedServerError(
                 f"{path} is not a private directory of the server's user, so the server cannot create its socket there. "
-                "Find out who created it, remove it, then try again."
+                "Find out who created the directory, remove it, then try again."
             )
         return path
 

@@ -103,7 +103,7 @@ def _require_private(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise VaultError(f"The key in {path} cannot be read: it is not a regular file.")
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise VaultError(f"Other users can read the key in {path}. Correct this with: chmod 600 {path}")
+        raise VaultError(f"Other users can read the key in {path}. To correct this, run: chmod 600 {path}")
 
 
 def _sync(folder: Path) -> None:

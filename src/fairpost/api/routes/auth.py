@@ -301,7 +301,7 @@ def _begun(request: Request, service: Service) -> tuple[str, str]:
     if not secret:
         raise ApiError(
             "wrong_credentials",
-            "No sign-in is in progress in this browser, or it has expired. Enter your password.",
+            "No sign-in is in progress in this browser, or the sign-in has expired. Enter your password.",
             details={"kind": "expired"},
         )
     return _known(region, service), secret

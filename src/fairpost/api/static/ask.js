@@ -36,7 +36,7 @@ export async function ask(path, { method = "GET", body, workspace = path.startsW
     told = await answer.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal(0, { code: "unreachable", message: "Fairpost is not responding. It may be restarting. Try again.", details: null });
+    throw new Refusal(0, { code: "unreachable", message: "Fairpost is not responding and may be restarting. Try again.", details: null });
   }
   if (told.success) return told.data;
   if (told.error.code === "unauthenticated") signIn();

@@ -15,13 +15,13 @@ function here(path) {
 }
 
 const STEPS = {
-  setup: { title: "Create the first admin", says: "This installation has no admin yet. Create one, then sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
+  setup: { title: "Create the first admin", says: "This installation has no admin yet. Create an admin, then sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
   invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set password", path: "/v1/auth/accept", then: "done" },
-  reset: { title: "Choose a new password", says: "This will sign you out everywhere. Then sign in with the new password.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
+  reset: { title: "Choose a new password", says: "Setting a new password will sign you out everywhere. Afterwards, sign in with the new password.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
   "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
   workspace: { title: "Choose a workspace", says: "Your password is valid for several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
   enter: { title: "Sign in", says: "Signing you in …", asks: [], button: "Sign in", path: "/v1/auth/enter", then: "done" },
-  code: { title: "Enter the code", says: "We sent you a code by e-mail. It is valid for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
+  code: { title: "Enter the code", says: "We sent you a code by e-mail. The code is valid for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
 };
 const WITH_TOKEN = ["setup", "invitation", "reset", "enter"];
 const OPTIONAL = ["workspace", "name"];
@@ -137,7 +137,7 @@ form.addEventListener("submit", (event) => {
 resend.addEventListener("click", () => busily(async () => {
   const told = await ask("/v1/auth/resend", {});
   if (!told.success) return refused(told.error);
-  tell({ isNew: told.data.is_on_its_way ? "We sent another code. The previous one no longer works." : "The previous code no longer works." });
+  tell({ isNew: told.data.is_on_its_way ? "We sent another code. The previous code no longer works." : "The previous code no longer works." });
   sayWhere(told.data);
   form.elements.code.value = "";
   form.elements.code.focus();

@@ -174,7 +174,7 @@ export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", to
 // Asks whether unsaved input may be discarded. Resolves to false if the question is already open.
 export async function mayLose() {
   if (document.querySelector("dialog.leaving")) return false;
-  const asked = dialog("Leave without saving?", { text: "Your changes have not been saved. If you leave, they will be lost.", yes: "Leave without saving", no: "Stay", tone: "danger" });
+  const asked = dialog("Leave without saving?", { text: "Your changes have not been saved and will be lost if you leave.", yes: "Leave without saving", no: "Stay", tone: "danger" });
   [...document.querySelectorAll("dialog")].at(-1).classList.add("leaving");
   return (await asked) !== null;
 }

@@ -36,7 +36,7 @@ async def running_sink() -> AsyncIterator[tuple[str, int, int]]:
     found = find_sink()
     if found is None:
         raise FairpostError(
-            "smtp-sink was not found. Install Postfix (apt-get install postfix), or run make peers in a checkout. Or use another server that discards mail: fairpost bench smtp --server 127.0.0.1:2525"
+            "smtp-sink was not found. Install Postfix (apt-get install postfix), or run make peers in a checkout. To use another server that discards mail instead, run: fairpost bench smtp --server 127.0.0.1:2525"
         )
     program, environment = found
     port = _free_port()

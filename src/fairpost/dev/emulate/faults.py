@@ -202,7 +202,7 @@ def parse_all(written: Any) -> list[Fault]:
     """Parses one fault or a list of faults. Raises ValueError with an explanation."""
     items = written if isinstance(written, list) else [written]
     if len(items) > FAULTS_MAX:
-        raise ValueError(f"at most {FAULTS_MAX} faults, got {len(items)}")
+        raise ValueError(f"at most {FAULTS_MAX} faults are allowed, got {len(items)}")
     return [parse(item) for item in items]
 
 
@@ -223,7 +223,7 @@ def parse(written: Any) -> Fault:
     )
     if given:
         raise ValueError(
-            f"unknown fault options, or ones that the action does not support: {', '.join(map(repr, given))}"
+            f"fault options that are unknown or that the action does not support: {', '.join(map(repr, given))}"
         )
     if fault.after and isinstance(fault.action, Change | CutBody | StallBody):
         raise ValueError("after can be used only with error, delay, drop, stall and garbage")

@@ -162,7 +162,9 @@ def _action(step: Step, kind: Kind, detail: str | None) -> Action:
             return Cut()
         case Kind.CUT_AFTER:
             if step is not Step.DOT:
-                raise ValueError(f"cut-after works only at the dot step, got {step}: nothing is stored before that")
+                raise ValueError(
+                    f"cut-after works only at the dot step, because nothing is stored before that step; got {step}"
+                )
             return CutAfter()
         case Kind.STALL:
             return Stall()

@@ -223,7 +223,7 @@ def _key_info(text: str) -> Mapping[str, Any]:
     except ValueError:
         info = None
     if not isinstance(info, dict):
-        raise _wrong_key("is not JSON, as Google's key files are")
+        raise _wrong_key("is not JSON, which is the format of Google's key files")
     if "installed" in info or "web" in info:
         raise _wrong_key("is for an OAuth client, not for a service account")
     if info.get("type") != "service_account":

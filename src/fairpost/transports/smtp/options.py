@@ -141,7 +141,7 @@ def _given_server(options: SmtpOptions, *, is_new: bool) -> GivenSmtp | None:
     if url is None and is_new:
         raise FairpostError("A password needs a server. Add: --smtp smtp+starttls://USER@HOST")
     if url is not None and url.settings.user is None and password is not None:
-        raise FairpostError("A password needs a user. Add it to the URL: --smtp smtp+starttls://USER@HOST")
+        raise FairpostError("A password needs a user. Add the user to the URL: --smtp smtp+starttls://USER@HOST")
     if url is not None and url.settings.user is not None and password is None and is_new:
         raise FairpostError("The URL has a user, so a password is required. Add: --ask-password")
     return GivenSmtp(url=url.settings if url else None, secret=password, oauth=None)

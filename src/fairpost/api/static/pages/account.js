@@ -82,7 +82,7 @@ function failures(all) {
 
 async function takeAway({ go }, { name }) {
   const isDone = await confirmed(`Remove ${name}?`, {
-    text: "This deletes the account's settings and credentials. Sent e-mails stay in the history. You cannot remove an account while it has claimed e-mails.",
+    text: "This deletes the account's settings and credentials. Sent e-mails stay in the history. You cannot remove an account while any of its e-mails are claimed.",
     yes: "Remove",
     act: () => remove(`/v1/accounts/${segment(name)}`),
     done: `${name} is removed.`,

@@ -24,7 +24,7 @@ export default {
       told(ctx),
       panel(live.found > live.listed.length ? `${live.listed.length} of ${number(live.found)} accounts` : counted(live.found, "account"),
         table("Accounts", HEADS, live.listed.map((account) => row(ctx, account)), "No matching accounts."),
-        live.found > live.listed.length && h("p.quiet", "Accounts with problems come first. To find others, search by name, address or pool.")),
+        live.found > live.listed.length && h("p.quiet", "Accounts with problems come first. To find other accounts, search by name, address or pool.")),
     ];
   },
 };
@@ -68,6 +68,6 @@ function nothing(ctx) {
   const lent = ctx.data?.lent || [];
   return panel("No accounts yet", empty(
     "An account sends e-mails: it has an address, a mail server and credentials.",
-    lent.length ? h("p", `Until you add one, this workspace can send through the operator's ${lent.length === 1 ? "pool" : "pools"} ${lent.join(", ")}.`) : null,
-    changes(ctx) ? button("Add your first account", () => add(ctx), { tone: "main" }) : h("p", "Ask a manager of this workspace to add one.")));
+    lent.length ? h("p", `Until you add an account, this workspace can send through the operator's ${lent.length === 1 ? "pool" : "pools"} ${lent.join(", ")}.`) : null,
+    changes(ctx) ? button("Add your first account", () => add(ctx), { tone: "main" }) : h("p", "Ask a manager of this workspace to add an account.")));
 }

@@ -44,7 +44,7 @@ export default {
 // Admins can open an e-mail from any workspace.
 async function goToItsWorkspace(ctx) {
   const { workspace } = await get(`/v1/admin/emails/${ctx.params.id}`);
-  if (workspace === SERVICE) throw new Error("This e-mail was sent by Fairpost itself. It may contain a sign-in link or code, so it cannot be opened.");
+  if (workspace === SERVICE) throw new Error("This e-mail was sent by Fairpost itself and cannot be opened, because it may contain a sign-in link or code.");
   if (workspace === ctx.workspace) throw new Error("Could not open this e-mail.");
   ctx.go(location.pathname, { workspace }, { replace: true });
   return null;
@@ -67,7 +67,7 @@ function actions(ctx, email) {
 
 async function cancel(ctx, email) {
   const isDone = await confirmed("Cancel this e-mail?", {
-    text: "It will not be sent. You cannot undo this.",
+    text: "The e-mail will not be sent. You cannot undo this.",
     yes: "Cancel e-mail",
     act: () => post(path(email, "cancel"), { reason: "Cancelled from the dashboard" }),
     done: "E-mail cancelled.",
@@ -106,7 +106,7 @@ function doubt(ctx, email, { begun_at, account, attempt, reached, said, asked, p
     said && ["Server reply", h("q", said)],
     ["Evidence", asked],
     ["Automatic action", policy],
-    ["Where to look", ["In the recipient's mailbox or the account's sent mail. The e-mail was sent if you find a copy with a Message-ID that begins with ", h("code", message_id_begins)]],
+    ["Where to look", ["The recipient's mailbox or the account's sent mail. The e-mail was sent if you find a copy with a Message-ID that begins with ", h("code", message_id_begins)]],
   ];
   return h("section.panel.doubt", { "data-key": "doubt", "aria-label": "In doubt" }, h("h2", "It is unknown whether this e-mail was sent"), facts(known),
     ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "Only senders, managers and admins can resolve this."));

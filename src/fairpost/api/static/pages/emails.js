@@ -164,6 +164,6 @@ function nothing(ctx) {
     return empty(`No results for “${wanted.q}”.`, h("p", `${kinds}${Object.keys(wanted).length > 1 ? ", or remove a filter" : ""}.`), back);
   }
   if (Object.keys(wanted).length) return empty("No matching e-mails.", h("p", "Remove a filter, or clear all filters."), back);
-  return empty("No e-mails yet.", h("p", "Send the first one: ", h("code", "fairpost email send --to you@example.com --subject Hello --text Hi")),
+  return empty("No e-mails yet.", h("p", "Send your first e-mail: ", h("code", "fairpost email send --to you@example.com --subject Hello --text Hi")),
     h("p", "or through the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /v1/emails")));
 }

@@ -135,7 +135,7 @@ const named = ({ level, workspace, name, key }) => ({ workspace, level, name: le
 
 async function lift(ctx, each) {
   const isDone = await confirmed(`Unthrottle ${who(each)}?`, {
-    text: "Sending will resume for this sender's queued e-mails. Abuse detection will not throttle the sender for one day.",
+    text: "Sending will resume for this sender's queued e-mails. For one day, abuse detection will not throttle the sender.",
     yes: "Unthrottle", tone: "main",
     act: () => post("/v1/admin/senders/unthrottle", named(each)),
     done: `Unthrottled ${who(each)}.`,
@@ -179,7 +179,7 @@ const hold = ({ workspace }) => dialog("Hold a sender", {
 });
 
 const throttle = ({ workspace }) => dialog("Throttle a sender", {
-  text: "None of the sender's e-mails will be sent for the number of minutes that you enter (one day by default). After that, the sender will have the weight of the lowest tier.",
+  text: "The sender's e-mails will stay queued for the number of minutes that you enter, or for one day if you leave the field empty. Afterwards, the sender will have the weight of the lowest tier.",
   fields: fields(workspace, LEVELS.filter(([level]) => ["user", "workspace"].includes(level))),
   yes: "Throttle", tone: "danger",
   act: async (entered) => {

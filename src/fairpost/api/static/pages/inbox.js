@@ -115,7 +115,7 @@ function list(ctx, items) {
       h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search text or to:address", "aria-label": "Search, or enter to:name@example.com", maxlength: 500, autocomplete: "off",
         oninput: (event) => { if (!event.target.value && values.q) find(ctx, ""); } })),
     state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails have arrived. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
-    items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "The search finds e-mails that contain all of these words in the subject, addresses or text.")) : h("p.quiet", "No e-mails."),
+    items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "The search finds e-mails that contain all of the words in the subject, addresses or text.")) : h("p.quiet", "No e-mails."),
     pager(next, (cursor) => more(ctx, cursor)));
 }
 
@@ -156,7 +156,7 @@ function letter(ctx, items) {
     h("div.actions", back, step(ctx, items, -1, "Previous"), step(ctx, items, 1, "Next"), button("Delete", () => deleteOne(ctx, mail.id), { tone: "danger" })),
     h("h2", { id: "mail-title", tabindex: -1 }, h("bdi", mail.subject || "(no subject)")),
     envelope(mail),
-    mail.is_cut && h("p.notice.wait", "This e-mail is too large to display in full. To see all of it, open the source."),
+    mail.is_cut && h("p.notice.wait", "This e-mail is too large to display in full. To see the whole e-mail, open its source."),
     h("nav.tabs", { "aria-label": "Parts of the e-mail" }, partsOf(mail).map(([part, name]) => h("a", { href: path(ctx, mail.id, part), "aria-current": part === partOf(ctx) ? "page" : null }, name))),
     h("div", { "data-key": `part ${partOf(ctx)}` }, mailParts[partOf(ctx)](mail, ctx)));
 }

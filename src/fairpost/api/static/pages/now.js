@@ -63,7 +63,7 @@ function reasons({ reasons: all }) {
 }
 
 const pause = () => confirmed("Pause everything?", {
-  text: "No e-mails will be sent until you resume. Any sends in progress will finish.",
+  text: "No e-mails will be sent until you resume sending. Any sends in progress will finish.",
   yes: "Pause everything",
   act: () => post("/v1/admin/pause", { reason: "Paused from the dashboard" }),
   done: "Everything is paused.",

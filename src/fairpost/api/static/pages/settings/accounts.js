@@ -69,7 +69,7 @@ function entry(ctx, choice) {
 
 const about = (account) => [
   !account && { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off", hint: "For example: sales." },
-  { name: "address", label: "E-mail address", type: "email", required: true, maxlength: 500, value: account?.address ?? "", autocomplete: "off", hint: "Its domain must be verified for this workspace." },
+  { name: "address", label: "E-mail address", type: "email", required: true, maxlength: 500, value: account?.address ?? "", autocomplete: "off", hint: "The address's domain must be verified for this workspace." },
   { name: "display_name", label: "Display name", value: account?.display_name ?? "", maxlength: 200, autocomplete: "off" },
   { name: "pool", label: "Pool", required: true, maxlength: 100, value: account?.pool ?? "default", hint: "The pool's e-mails are distributed among its accounts." },
 ].filter(Boolean);

@@ -51,13 +51,13 @@ function found(domain, { what, grade, message, record }) {
 
 async function sign(ctx, domain, path) {
   await post(`${path}/keys`, {});
-  tell(`A DKIM key for ${domain} was added. Add its DNS record now.`);
+  tell(`A DKIM key for ${domain} was added. Add the key's DNS record now.`);
   await check(ctx, domain, path);
 }
 
 async function claim(ctx, { domain }, box) {
   const claimed = await put(`${PATH}/${segment(domain.trim())}`);
-  tell(`${claimed.domain} added. Add its DNS record now.`);
+  tell(`${claimed.domain} added. Add the domain's DNS record now.`);
   box.reset();
   await ctx.reload();
 }

@@ -15,7 +15,7 @@ export default {
     const fields = [
       { name: "title", label: "Name for recipients", value: settings.title ?? "", maxlength: 100, placeholder: name },
       { name: "accent", label: "Colour", value: settings.accent ?? "", maxlength: 7, pattern: "#[0-9A-Fa-f]{6}", title: "Use the format #1d5fd1", placeholder: "#1d5fd1", hint: "The colour of the button on the unsubscribe page." },
-      { name: "logo_url", label: "Logo", type: "url", value: settings.logo_url ?? "", maxlength: 500, placeholder: "https://example.com/logo.png", hint: "The HTTPS URL of an image. It is displayed 40 pixels high." },
+      { name: "logo_url", label: "Logo", type: "url", value: settings.logo_url ?? "", maxlength: 500, placeholder: "https://example.com/logo.png", hint: "The HTTPS URL of an image. The image is displayed 40 pixels high." },
       { name: "refuses_bad_domains", label: "Refuse to launch campaigns from domains that failed a check", type: "checkbox", value: settings.refuses_bad_domains, hint: "Otherwise, launching from such a domain only shows a warning." },
     ].map((each) => (mayChange ? each : { ...each, readonly: true, disabled: each.type === "checkbox" }));
     return panel("General", form("general", fields, { yes: mayChange ? "Save" : null, act: mayChange ? (entered) => save(ctx, entered) : null }));

@@ -48,7 +48,7 @@ const marked = (text) => text.split("`").map((piece, n) => (n % 2 ? h("code", pi
 function engines(all) {
   if (all === null) return h("p.notice.wait", "Could not load the engines. Reload the page.");
   const rows = all.map((each) => ({ key: each.id, cells: [h("span.mono", each.id), badge(each.is_asleep ? "idle" : "busy", "good"), number(each.processes), each.cpu_s === null ? null : duration(each.cpu_s), each.rss_bytes === null ? null : bytes(each.rss_bytes)] }));
-  return table("Engines", ["Engine", "State", ">Processes", ">CPU", ">Memory"], rows, "No engine is running, so no e-mails are sent. Start one on the server: fairpost work");
+  return table("Engines", ["Engine", "State", ">Processes", ">CPU", ">Memory"], rows, "No engine is running, so no e-mails are sent. To start an engine, run this on the server: fairpost work");
 }
 
 const regions = (all) => table("Regions", ["Region", "State"], Object.entries(all).map(([name, answers]) => ({ key: name, cells: [name, answers ? badge("up", "good") : badge("down", "bad")] })), "Could not load the regions.");

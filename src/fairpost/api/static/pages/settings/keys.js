@@ -21,7 +21,7 @@ export default {
 
   view(ctx) {
     return [
-      ctx.state.made && panel("New key", h("p", "Copy this key now. You will not be able to see it again."), copied("New key", ctx.state.made.key)),
+      ctx.state.made && panel("New key", h("p", "Copy this key now. You will not be able to see the key again."), copied("New key", ctx.state.made.key)),
       panel("Create a key", form("key", FIELDS, { yes: "Create key", isShort: true, act: (entered, box) => make(ctx, entered, box) })),
       panel("Keys", table("Keys", ["Name", "Permissions", ">Per minute", "Created", "Expires", "Last used", "State", ""], ctx.data.map((key) => row(ctx, key)), "No keys yet. Programs need a key to use the API.")),
     ];

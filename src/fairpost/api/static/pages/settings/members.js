@@ -26,7 +26,7 @@ export default {
     const title = isOfWorkspace ? `Members of ${ctx.workspace}` : "Admins";
     return [
       panel(isOfWorkspace ? "Invite a member" : "Invite an admin", form(`invite ${ctx.workspace}`, fields, { yes: "Invite", isShort: true, act: (entered, box) => invite(ctx, entered, box) })),
-      panel(title, table(title, ["Name", "Address", "Role", "State", "Last sign-in", ""], ctx.data.map((person) => row(ctx, person)), "No members yet. Only admins can open this workspace. Invite its first member.")),
+      panel(title, table(title, ["Name", "Address", "Role", "State", "Last sign-in", ""], ctx.data.map((person) => row(ctx, person)), "No members yet. Only admins can open this workspace until you invite its first member.")),
     ];
   },
 };
@@ -81,7 +81,7 @@ function tellOfKeys(changed) {
 }
 
 const sendLink = (person, path) => confirmed(`Reset the password for ${person.address}?`, {
-  text: "This sends the member a link to choose a new password. Until then, the current password remains valid.",
+  text: "This sends the member a link to choose a new password. The current password remains valid until the member chooses a new one.",
   yes: "Send link",
   tone: "main",
   act: () => post(`${path}/reset`),
@@ -89,7 +89,7 @@ const sendLink = (person, path) => confirmed(`Reset the password for ${person.ad
 });
 
 async function disable(ctx, person, path) {
-  const text = "This ends all of the member's sessions. The member will not be able to sign in again until enabled.";
+  const text = "This ends all of the member's sessions. The member will not be able to sign in until you enable them again.";
   const entered = await dialog(`Disable ${person.address}?`, {
     text,
     fields: ctx.workspace ? [KEYS] : [],

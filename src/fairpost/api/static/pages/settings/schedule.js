@@ -42,9 +42,9 @@ function fieldsOf({ timezone, window, quota }) {
     { name: "window.start", label: "From", type: "time", value: start, required: true },
     { name: "window.end", label: "To", type: "time", value: end, required: true, hint: "If both times are the same, the window is open all day. If the end time is earlier than the start time, the window ends the next day." },
     { name: "window.holidays", label: "Holidays", type: "textarea", rows: 3, value: holidays.join("\n"), hint: "Dates on which no e-mails are sent, one per line. For example 2027-12-25." },
-    { name: "quota.daily_max", label: "E-mails per day", type: "number", min: 1, value: quota.daily_max ?? "", hint: "For all campaigns together. Leave empty for no quota." },
+    { name: "quota.daily_max", label: "E-mails per day", type: "number", min: 1, value: quota.daily_max ?? "", hint: "The maximum for all campaigns together. Leave empty for no quota." },
     { name: "quota.ramp_up_days", label: "Ramp-up in days", type: "number", min: 0, value: quota.ramp_up_days, hint: "Number of days over which the quota grows evenly to its full value. A change restarts the ramp-up." },
-    { name: "quota.ramp_up_percents", label: "Or percentages for the first days", value: quota.ramp_up_percents.join(", "), hint: "For example 10, 20, 50." },
+    { name: "quota.ramp_up_percents", label: "Or percentages for the first few days", value: quota.ramp_up_percents.join(", "), hint: "For example 10, 20, 50." },
   ];
 }
 

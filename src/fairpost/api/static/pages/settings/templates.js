@@ -33,7 +33,7 @@ function listed(ctx) {
   }));
   return panel("Templates",
     ctx.is("manager", "admin") && h("p", button("New template", () => begin(ctx), { tone: "main" })),
-    table("Templates", ["Name", "Subject", "Used by", "Changed"], rows, "No templates yet. Create one to use it in campaigns."),
+    table("Templates", ["Name", "Subject", "Used by", "Changed"], rows, "No templates yet. Create a template to use in campaigns."),
     more(ctx, PATH));
 }
 

@@ -15,7 +15,7 @@ const fields = ({ url = "", description = "", types = [], tags = {} } = {}) => [
   { name: "url", label: "URL", type: "url", required: true, maxlength: 2000, value: url, placeholder: "https://example.com/fairpost", autocomplete: "off" },
   { name: "description", label: "Description", maxlength: 500, value: description },
   { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Deliver only events for e-mails that have all of these tags. Leave empty to include all e-mails." },
-  { name: "types", label: "Event types", type: "choices", options: EVENTS.map((type) => [type, type]), value: types, hint: "If you choose none, all types are delivered." },
+  { name: "types", label: "Event types", type: "choices", options: EVENTS.map((type) => [type, type]), value: types, hint: "If you choose no types, events of all types are delivered." },
 ];
 const given = ({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(tags.split(",").filter((tag) => tag.trim()).map((tag) => split(tag.trim()))) });
 
@@ -30,9 +30,9 @@ export default {
   view(ctx) {
     const mayChange = ctx.is("manager", "admin");
     return [
-      ctx.state.made && panel("Secret", h("p", `Copy the secret for ${ctx.state.made.url} now. You will not be able to see it again. Your endpoint uses it to verify signatures.`), copied("Secret", ctx.state.made.secret)),
+      ctx.state.made && panel("Secret", h("p", `Copy the secret for ${ctx.state.made.url} now. You will not be able to see the secret again. Your endpoint uses the secret to verify signatures.`), copied("Secret", ctx.state.made.secret)),
       mayChange && panel("Add a webhook", form("webhook", fields(), { yes: "Add", act: (entered, box) => add(ctx, entered, box) })),
-      ctx.data.length ? ctx.data.map((webhook) => one(ctx, webhook, mayChange)) : empty("No webhooks yet. Add one to receive events at your own endpoint."),
+      ctx.data.length ? ctx.data.map((webhook) => one(ctx, webhook, mayChange)) : empty("No webhooks yet. Add a webhook to receive events at your own endpoint."),
     ];
   },
 };
@@ -54,7 +54,7 @@ function one(ctx, webhook, mayChange) {
     mayChange && actions(
       button("Send test", () => test(ctx, webhook), { label: `Send a test event to ${url}` }),
       isStopped || state === "failing" ? button("Resume", () => act(ctx, id, "resume", "Webhook resumed."), { tone: isStopped ? "main" : "", label: `Resume ${url}` }) : null,
-      isStopped ? null : button("Pause", () => act(ctx, id, "pause", "Webhook paused. Its events will wait until you resume it."), { label: `Pause ${url}` }),
+      isStopped ? null : button("Pause", () => act(ctx, id, "pause", "Webhook paused. The webhook's events will wait until you resume it."), { label: `Pause ${url}` }),
       button("Edit", () => toggle(ctx, "edited", id), { label: `Edit ${url}` }),
       button("Replay", () => replay(ctx, webhook), { label: `Replay events to ${url}` }),
       button("New secret", () => rotate(ctx, webhook), { label: `New secret for ${url}` }),

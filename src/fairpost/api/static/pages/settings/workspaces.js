@@ -28,7 +28,7 @@ export default {
       panel("Add a workspace", form("workspace", fields, { yes: "Add", isShort: true, act: (entered, box) => add(ctx, entered, box) })),
       panel("Workspaces",
         isOne ? null : tabs("Regions", regions.map((each) => [`/settings/workspaces?region=${segment(each)}`, each]), `/settings/workspaces?region=${segment(ctx.values.region ?? regions[0])}`),
-        table("Workspaces", heads, items.map((each) => row(ctx, each, isOne)), "No workspaces yet. Add the first one."),
+        table("Workspaces", heads, items.map((each) => row(ctx, each, isOne)), "No workspaces yet. Add the first workspace."),
         more(ctx, PATH, { region: ctx.values.region })),
     ];
   },
@@ -62,7 +62,7 @@ const read = (text) => text.split(";").map((each) => each.trim()).filter(Boolean
 
 async function add(ctx, { name, pools, region }, box) {
   const made = await put(`${PATH}/${segment(name.trim())}`, { pools: read(pools), region });
-  tell(`Workspace ${made.name} added. Open it to create keys and invite members.`);
+  tell(`Workspace ${made.name} added. Open the workspace to create keys and invite members.`);
   box.reset();
   await ctx.reload();
 }
