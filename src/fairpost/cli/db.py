@@ -128,7 +128,7 @@ def grant(
 ) -> None:
     """Allow an application to enqueue over SQL.
 
-    In its workspaces, the role can enqueue e-mails, read their status, cancel them, and register senders. Pools, accounts and From addresses are checked in the same way as for HTTP requests. The role cannot read tables. The command replaces earlier grants to the role.
+    In the workspaces that you specify, the role can enqueue e-mails, read their status, cancel them, and register senders. Pools, accounts and From addresses are checked in the same way as for HTTP requests. The role cannot read tables. The command replaces earlier grants to the role.
 
     \b
     Example: fairpost db grant partner --workspace acme

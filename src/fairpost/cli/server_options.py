@@ -22,5 +22,5 @@ def given_server(
     found = [(kind_named(kind), each) for kind, each in given.items() if each is not None]
     if len(found) > 1:
         ways = " or ".join(kind.way for kind, _ in found)
-        raise FairpostError(f"An account sends {ways}. Use the options for only one of them.")
+        raise FairpostError(f"An account sends {ways}. Use the options for only one of these ways.")
     return found[0] if found else (None, None)

@@ -212,7 +212,9 @@ def preview(
         print_json({**jsonable(rendered), "fields": {key: values[key] for key in values if key in roots(compiled)}})
     elif html:
         if rendered.html is None:
-            raise FairpostError(f"Template {name} has no HTML. To see the template's text, run: fairpost template preview {name}")
+            raise FairpostError(
+                f"Template {name} has no HTML. To see the template's text, run: fairpost template preview {name}"
+            )
         echo_body(rendered.html)
     else:
         if fields is None and roots(compiled):

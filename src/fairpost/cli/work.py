@@ -48,9 +48,9 @@ def work(
     """Run the engine, which sends queued e-mails.
 
     Starts processes for the accounts that have work to do. You can run the engine on any number of machines that share
-    one database. If there are regions, the engine sends mail for only one of them. With FAIRPOST_ENGINE=off, the engine
-    sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, the engine finishes the sends in
-    progress and returns the other e-mails to the queue. On the second, the engine stops immediately.
+    one database. If there are several regions, the engine sends mail for only one of them. With FAIRPOST_ENGINE=off,
+    the engine sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, the engine finishes the
+    sends in progress and returns the other e-mails to the queue. On the second signal, the engine stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50

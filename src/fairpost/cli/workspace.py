@@ -39,7 +39,7 @@ Pools = Annotated[
 def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
     """Add a workspace.
 
-    A name can contain lowercase letters, digits, dots, dashes and underscores. Only the workspace's own keys have access to its e-mails, people and accounts. With regions, the workspace is permanently assigned to FAIRPOST_REGION, and its name must be unique across all regions. A workspace sends through its own accounts and through pools that you lend it.
+    A name can contain lowercase letters, digits, dots, dashes and underscores. Only the workspace's own keys have access to its e-mails, people and accounts. If there are several regions, the workspace is permanently assigned to FAIRPOST_REGION, and its name must be unique across all regions. A workspace sends through its own accounts and through pools that you lend it.
 
     \b
     Example: fairpost workspace add acme --pool relay=acme.com

@@ -95,7 +95,7 @@ EMAIL_FIELDS = (
         python_type="list of `Attachment`",
         count_max=50,
         bytes_max=26_214_400,
-        more="in total",
+        more="in total for all attachments",
         help="Attachments, including inline images in the HTML.",
     ),
     EmailField(

@@ -110,7 +110,7 @@ def _domains(value: Any) -> tuple[str, ...]:
     for name in names:
         if "*" in name and not re.fullmatch(r"[^.*]+\.\*", name):
             raise ValueError(
-                f"in domains, * must stand for the country after a single name, as in acme.*, got {name!r}"
+                f"in domains, * is allowed only as the ending after a single name, as in acme.*, got {name!r}"
             )
     return names
 

@@ -154,7 +154,7 @@ def _whole(mine: _Row, here: str, *, current_limits: bool) -> Limits:
         return mine.account.limits
     if mine.account.limits != sliced(mine.share.whole, mine.share.percent):
         raise FairpostError(
-            f"The limits for {mine.account.name} have changed in {here} since the account was shared. Set the total limits (fairpost account set {mine.account.name} …), then share them with: --current-limits"
+            f"The limits for {mine.account.name} have changed in {here} since the account was shared. Set the total limits (fairpost account set {mine.account.name} …), then share the account again with --current-limits"
         )
     return mine.share.whole
 

@@ -38,7 +38,7 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
     ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
     used = [way for way, given in ways.items() if given]
     if len(used) > 1:
-        raise FairpostError(f"Specify the password in only one way, not with {' and '.join(used)}.")
+        raise FairpostError(f"Specify the password in only one of these ways: {' and '.join(used)}.")
     if ask:
         return checked(typer.prompt("Password", hide_input=True, err=True), "--ask-password")
     if file is not None:

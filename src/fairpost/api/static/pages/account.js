@@ -67,7 +67,7 @@ function blocks(ctx, account, all) {
       !ctx.workspace && changes(ctx) && button("Unblock", () => unblock(ctx, account, each.workspace), { label: `Unblock ${each.workspace}` })],
   });
   return [
-    h("p.quiet", "These workspaces cannot send through this account. Their e-mails are sent through the other accounts in their pools."),
+    h("p.quiet", "These workspaces cannot send through this account. The workspaces' e-mails are sent through the other accounts in their pools."),
     table("Blocked workspaces", ["Workspace", "Since", "Until", "Reason", ""], all.map(one)),
   ];
 }

@@ -291,7 +291,7 @@ function shownMail({ data, values }, campaign) {
   if (data.refused) return h("div.notice.bad", { role: "alert" }, h("p", data.refused));
   const from = data.from && (data.from.name ? `${data.from.name} <${data.from.address}>` : data.from.address);
   return [
-    facts([["From", from || badge("no account available", "wait")], ["To", data.to], ["Subject", [h("strong", data.subject), data.leaves_thread && h("p.reason", "Different subject: Gmail shows this step in a new thread."), data.is_subject_inherited && h("p.quiet", "Same subject as the first step, so it stays in the thread.")]]]),
+    facts([["From", from || badge("no account available", "wait")], ["To", data.to], ["Subject", [h("strong", data.subject), data.leaves_thread && h("p.reason", "Different subject: Gmail shows this step in a new thread."), data.is_subject_inherited && h("p.quiet", "Same subject as the first step, so this step stays in the thread.")]]]),
     data.html ? mailFrame(data.html, { key: `${campaign.id} ${data.step} ${data.to} ${values.step}`, title: `HTML of the e-mail to ${words(data.to)}` }) : null,
     data.text ? (data.html ? h("details", h("summary", "Plain text"), h("pre", { tabindex: 0 }, data.text)) : h("pre", { tabindex: 0 }, data.text)) : null,
     h("h2", "Check"),

@@ -161,7 +161,7 @@ function fields(workspace, levels) {
     { name: "workspace", label: "Workspace", value: workspace || "", required: true, maxlength: 200 },
     { name: "level", label: "What to hold", options: levels, value: "user" },
     { name: "name", label: "Name", maxlength: 200, hint: "Leave empty to choose the whole workspace." },
-    { name: "reason", label: "Reason", hint: "Visible to the workspace.", required: true, maxlength: 500 },
+    { name: "reason", label: "Reason", hint: "Visible to members of the workspace.", required: true, maxlength: 500 },
     { name: "minutes", label: "Minutes", type: "number", min: 1, max: 525600 },
   ];
 }
