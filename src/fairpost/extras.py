@@ -15,7 +15,7 @@ class Extra(StrEnum):
     LOCAL = "local"  # all of the above, and embedded PostgreSQL, inbox, emulators, simulations, benchmarks
 
 
-# By import name. tests/architecture compares them with pyproject.toml.
+# The packages of each extra, by import name. tests/architecture compares them with pyproject.toml.
 PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     Extra.SERVER: (
         "aiosmtpd",

@@ -68,7 +68,7 @@ class Pipe(asyncio.Protocol):
         self._transport.write(self._tls.outgoing.read())
 
     async def moved(self, *, until: float) -> bool:
-        """Waits until data has arrived. Returns False if none arrived before `until`, by the loop's clock. Raises
+        """Waits until data has arrived. Returns False if no data arrived before `until`, by the loop's clock. Raises
         Broken.
         """
         if self.lost is not None:
@@ -112,7 +112,7 @@ class Pipe(asyncio.Protocol):
             self._lose("the server closed the connection")
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError as error:  # this includes the end of TLS
+        except ssl.SSLError as error:  # raised when the server ends TLS, too
             self._lose(f"TLS ended: {error.reason or error}")
 
     def _lose(self, why: str) -> None:
@@ -133,7 +133,7 @@ class _Tls:
         self.is_up = False
 
     def step(self) -> bool:
-        """Continues the handshake and returns True when it is complete. Raises ssl.SSLError."""
+        """Continues the handshake, and returns whether it is complete. Raises ssl.SSLError."""
         try:
             self.object.do_handshake()
         except ssl.SSLWantReadError:

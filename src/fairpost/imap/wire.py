@@ -56,7 +56,7 @@ class Command:
 class Wire:
     def __init__(self) -> None:
         self.state = State.GREETING
-        self.capabilities: frozenset[str] | None = None  # None: the server has not sent them, so the client must ask
+        self.capabilities: frozenset[str] | None = None  # None: not received yet, so the client must ask
         self._reader = ResponseReader()
         self._tag = 0
         self._asked: Command | None = None
@@ -188,7 +188,7 @@ LIST = Command("LIST", (b'LIST "" "*"',))
 
 
 def log_in(login: Login, capabilities: frozenset[str]) -> Command | None:
-    """Returns the commands to log in, or None if the server offers no supported login method."""
+    """Returns the commands for logging in, or None if the server offers no supported login method."""
     user, secret = login.user.encode(), login.secret.encode()
     if isinstance(login, Token):
         if "AUTH=XOAUTH2" not in capabilities:
@@ -244,7 +244,7 @@ _QUOTABLE = re.compile(rb"[\x20-\x7e]{0,1000}")
 
 
 def _with_strings(name: str, begin: bytes, *strings: bytes) -> Command:
-    """Returns a command that contains strings. Strings that cannot be quoted are sent as literals, each when the server
+    """Returns a command that contains strings. Each string that cannot be quoted is sent as a literal when the server
     asks for it.
     """
     pieces = [begin]

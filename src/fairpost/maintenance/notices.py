@@ -1,4 +1,4 @@
-"""Write Fairpost's e-mails to operators and workspace managers. They are queued like all other e-mails."""
+"""Write Fairpost's e-mails to operators and workspace managers. These e-mails are queued like any others."""
 
 import shlex
 from collections.abc import Sequence
