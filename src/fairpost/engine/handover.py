@@ -8,8 +8,8 @@ attempt), nothing is proven, and the e-mail stays in doubt.
 
 A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and keeps
 the lock for its whole life, even if it is frozen or slow, or has lost its lease. A process that acquires the lock can
-be sure that no dot will follow. The note must also be from the current boot, because after a machine crash, the page on
-the disk may be older than the one that was in memory. It must be about the same database as well, because other
+be sure that no dot will follow. The note must be from the current boot, because after a machine crash, the page on the
+disk may be older than the one that was in memory. The note must also be about the same database, because other
 databases use the same numbers for other e-mails.
 
 It is enough that stores happen in order; there is no need to wait for the disk, because SIGKILL stops a process between
@@ -119,7 +119,7 @@ class Note:
 
 
 class NoNote(Note):
-    """Used if notes cannot be written. Any interrupted e-mail is then in doubt."""
+    """A substitute that is used if notes cannot be written; any interrupted e-mail is then in doubt."""
 
     def __init__(self) -> None:
         self.stands = False

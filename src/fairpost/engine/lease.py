@@ -70,11 +70,11 @@ class HeldLease:
         return clock.monotonic() >= self._deadline_s - self.lease_s / 2
 
     async def keep(self) -> bool:
-        """Renew the lease if the renewal is due. Return False if the lease is gone."""
+        """Renew the lease if the renewal is due. Return False if the lease has been lost."""
         return not self.is_renewal_due() or await self.renew()
 
     async def renew(self) -> bool:
-        """Renew the lease. Return False if the lease is gone."""
+        """Renew the lease. Return False if the lease has been lost."""
         asked_at_s = clock.monotonic()
         renewed = await self._store.renew_lease(self.now_held, seconds=self.lease_s)
         if renewed is None or self._deadline_s == STOPPED:

@@ -2,11 +2,11 @@
 
 The supervisor is single-threaded and has imported everything but opened nothing: no loop, thread or connection exists
 when it forks, so a child starts in milliseconds and shares the parent's memory. The supervisor holds the lifeline, a
-pipe whose other end every child watches. If the supervisor exits for any reason, all children notice.
+pipe whose other end every child watches. If the supervisor ends for any reason, all children notice it.
 
 The orchestrator asks for workers. The supervisor forks them, passes each worker's socket to the orchestrator, and
-reports which workers ended and how. When asked to, it also starts a process that reads mailboxes. At most one such
-process runs at a time.
+reports which workers ended and how. When asked to, the supervisor also starts a process that reads mailboxes. At most
+one such process runs at a time.
 """
 
 import gc
@@ -153,8 +153,8 @@ class Supervisor:
     def _lose_orchestrator(self) -> None:
         """Handle the loss of the orchestrator.
 
-        Its workers notice that their sockets have closed and end immediately. A new orchestrator starts without
-        workers.
+        The orchestrator's workers notice that their sockets have closed, and end immediately. A new orchestrator starts
+        without workers.
         """
         assert self._to_orchestrator is not None
         self._selector.unregister(self._to_orchestrator)
@@ -187,7 +187,7 @@ class Supervisor:
         return pid
 
     def _be_child(self, child: Child, sock: socket.socket, message: Message, close: socket.socket) -> NoReturn:
-        """Run the child and exit. This never returns, so that none of the parent's code runs in the child."""
+        """Run the child and exit. This method never returns, so none of the parent's code runs in the child."""
         code = 1
         try:
             os.setsid()  # Ctrl-C then reaches only the parent, which passes it on once

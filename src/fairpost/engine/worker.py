@@ -122,7 +122,7 @@ class AccountWorker:
     async def _start(self) -> Runner | None:
         """Start the runner. If the answer was lost, ask again, because the lost answer may have granted the lease.
 
-        Only the worker that asked for the lease may ask again.
+        Only the worker that asked for the lease may ask for it again.
         """
         tries = 0
         while True:

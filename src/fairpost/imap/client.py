@@ -116,8 +116,8 @@ class Connection:
         return [uid for uid in await self._search(say.search_uids(first, last)) if first <= uid <= most]
 
     async def newest(self, folder: Folder) -> int:
-        """Returns the UID of the newest message, or 0 if there is none. This method is needed for servers that do not
-        report the next UID.
+        """Returns the UID of the newest message, or 0 if the folder is empty. This method is needed for servers that do
+        not report the next UID.
         """
         if not folder.messages:
             return 0

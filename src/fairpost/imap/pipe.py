@@ -112,7 +112,7 @@ class Pipe(asyncio.Protocol):
             self._lose("the server closed the connection")
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError as error:  # raised when the server ends TLS, too
+        except ssl.SSLError as error:  # also raised when the server ends TLS
             self._lose(f"TLS ended: {error.reason or error}")
 
     def _lose(self, why: str) -> None:

@@ -38,7 +38,7 @@ TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
 TURN = timedelta(seconds=30)  # longest turn for a mailbox that has more to read while other mailboxes are waiting
 TROUBLE_S = 5.0  # pause while the database is not responding
-FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, first if lasting, longest
+FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, first if it lasts, longest
 TIMES_STUCK_MAX = 8  # number of attempts to read a message, spread over about two hours
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt is noticed; several, because servers may file sent mail late
 

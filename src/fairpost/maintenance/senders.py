@@ -24,7 +24,7 @@ TELL_EVERY = timedelta(minutes=1)  # all throttles that begin within a minute ar
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly all transactions that claim or write outcomes
+COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly all transactions that claim e-mails or write outcomes
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

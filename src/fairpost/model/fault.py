@@ -1,4 +1,4 @@
-"""Faults of senders and accounts, with their counts. They are stored as codes with parameters."""
+"""Faults of senders and accounts, with their counts. Faults are stored as codes with parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -62,7 +62,7 @@ class Sample:
     suspects: Sequence[Suspect]
     others_sent: int = 0
     is_shared: bool = False
-    blocks: int = 0  # the current number of blocks
+    blocks: int = 0  # number of senders that are currently blocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class DoubtPolicy(StrEnum):
     HOLD = "hold"
 
 
-Decision = Literal["sent", "failed", "resend"]  # on an e-mail in doubt
+Decision = Literal["sent", "failed", "resend"]  # what to do with an e-mail in doubt
 
 MEANING: Mapping[State, str] = {
     State.SCHEDULED: "due later, for a first attempt or a retry",

@@ -1,7 +1,7 @@
 """Reads the facts for `fairpost doctor` about the machine, the server, the schema and the engines.
 
-It changes nothing. If one query fails, for example for lack of privileges or because the schema is missing, the others
-still run.
+It changes nothing. If one query fails, for example for lack of privileges or because the schema is missing, the other
+queries still run.
 """
 
 import shutil
@@ -47,7 +47,7 @@ SELECT s.name, s.setting, CASE s.source
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
 LOOKS_AT_THE_CLOCK = 3  # number of measurements, of which the shortest is the most precise
-OPEN_S_MIN = 60  # shorter transactions are normal
+OPEN_S_MIN = 60  # transactions shorter than this are normal
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
 

@@ -72,7 +72,7 @@ def _refused(
     if report.is_silent:
         return _silent(troubles, email, verdict, report, now=now, roll=roll)
     answer = _answer(report)
-    if answer is ReplyClass.ACCEPTED:  # some of its recipients received it
+    if answer is ReplyClass.ACCEPTED:  # some of the e-mail's recipients received it
         return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
     if answer is None:
         return Weighed(verdict=verdict, troubles=replace(troubles, unreachable=0, answer=None, refused=()))

@@ -138,7 +138,7 @@ def masked(source: str) -> str:
 
 
 def elements(mask: str) -> Iterator[Element]:
-    """Yields the HTML tags. Skips comments, and malformed parts, which `problems_of` reports."""
+    """Yields the HTML tags. Skips comments, as well as malformed parts, which `problems_of` reports."""
     for piece in PIECE.finditer(mask):
         if piece["name"]:
             yield _element(piece)

@@ -43,7 +43,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """The content of HTML text. `is_cut` means that not all of it was read."""
+    """The content of HTML text. `is_cut` means that the text was not read to its end."""
 
     words: str
     links: tuple[Link, ...]

@@ -255,7 +255,9 @@ async def _check_domain(store: Store, guard: NetworkGuard, workspace: str, domai
 
 
 async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
-    """Creates or updates the account defined by environment variables. If this fails, the other accounts still send."""
+    """Creates or updates the account defined by environment variables. If this update fails, the other accounts still
+    send.
+    """
     try:
         given = given_account(settings)
         if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):
