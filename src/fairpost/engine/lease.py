@@ -2,8 +2,8 @@
 
 Tracks the epoch, the number of the last step, the deadline on this machine's clock, and how far the database's clock is
 ahead of that clock. The deadline is measured from just before the last request for the lease. Messages may be completed
-only up to a safety margin before this deadline. Steps are numbered: each number is one higher than that of the last
-acknowledged step, which this machine records. A stopped lease is never renewed.
+only up to a safety margin before this deadline. Steps are numbered: each step's number is one higher than the number of
+the last acknowledged step, which this machine records. A stopped lease is never renewed.
 """
 
 from datetime import datetime, timedelta

@@ -116,7 +116,7 @@ class Orchestrator:
         self._news.set()
 
     async def _let_all_finish(self) -> None:
-        """Wait for all workers. A worker ends at once when the orchestrator is gone, so the orchestrator ends last."""
+        """Wait for all workers. Workers end as soon as the orchestrator is gone, so the orchestrator ends last."""
         self._fleet.finish()
         deadline_s = clock.monotonic() + END_S_MAX
         while not self._fleet.is_gone and (left_s := deadline_s - clock.monotonic()) > 0:
@@ -191,7 +191,7 @@ class Orchestrator:
         return True
 
     async def _reclaim_dead(self) -> None:
-        """Count the workers that are certainly dead, and release their leases at once."""
+        """Count the workers that are certainly dead, and release their leases immediately."""
         waiting = self._fleet.dead
         if not waiting:
             return
@@ -246,8 +246,8 @@ class Orchestrator:
     def _is_driven(self, runtime: AccountRuntime) -> bool:
         """Return whether the account is driven.
 
-        After a database outage, this includes accounts whose leases have expired, because their workers may resume
-        them.
+        After a database outage, accounts whose leases have expired count as driven, too, because their workers may
+        resume the leases.
         """
         return runtime.is_driven() or (self._server.is_after_trouble and runtime.owner is not None)
 

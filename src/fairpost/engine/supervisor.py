@@ -65,7 +65,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> bool:
-        """Run until the first signal to stop. A second signal ends everything at once.
+        """Run until the first signal to stop. A second signal ends everything immediately.
 
         Returns False if the orchestrator found that it cannot continue.
         """

@@ -43,7 +43,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of a worker. `is_idle` means that there is nothing to do until it is woken, or until `until`."""
+    """The state of a worker. `is_idle` means that the worker has nothing to do until it is woken, or until `until`."""
 
     is_idle: bool
     until: datetime | None = None
@@ -173,7 +173,7 @@ class AccountWorker:
         return Rested(Idle.LOST)
 
     async def _await_database(self, tries: int) -> None:
-        """Wait until another attempt makes sense, or until the owner reports that the database responds again."""
+        """Wait until it makes sense to try again, or until the owner reports that the database is responding again."""
         if not self._is_idle:
             self._is_idle = True
             self._say(until=None)

@@ -1,4 +1,4 @@
-"""Moves bytes between a socket and the wire, through TLS where it is used. One task at a time waits for incoming data.
+"""Moves bytes between a socket and the wire, through TLS if TLS is used. One task at a time waits for incoming data.
 
 TLS runs over memory buffers, because asyncio's TLS keeps 256 KB per connection, which thousands of idle mailboxes do
 not need.

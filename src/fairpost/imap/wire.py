@@ -4,8 +4,8 @@ commands.
 The rules of this file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
 - No command changes a mailbox. A folder is opened with EXAMINE, and bodies are read with PEEK.
-- Only one command is in progress at a time. All responses up to the tagged one belong to it; the server may add
-  unsolicited ones.
+- Only one command is in progress at a time. All responses up to the tagged response belong to that command, although
+  the server may add unsolicited responses.
 - After STARTTLS, nothing that the server sent unencrypted is trusted, neither its capabilities nor bytes sent ahead.
 """
 
@@ -47,7 +47,9 @@ MAY_SAY: Mapping[State, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command. The first of the `pieces` is sent immediately, and each of the others when the server asks for it."""
+    """A command. The first of the `pieces` is sent immediately, and each of the others is sent when the server asks for
+    it.
+    """
 
     name: str
     pieces: tuple[bytes, ...] = field(repr=False)  # not shown, because they may contain a password

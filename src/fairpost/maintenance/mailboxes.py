@@ -109,7 +109,7 @@ class MailboxWatch:
         await mailbox_reads.leave(self._store, self._options.owner)
 
     async def _read(self, held: HeldMailbox) -> None:
-        """Reads a mailbox until another engine takes it over, or the task is cancelled."""
+        """Reads a mailbox until another engine takes it over or until the task is cancelled."""
         reading = Reading(self._store, held, self._make_reader, self._options, self._active, self._log)
         try:
             await reading.run()

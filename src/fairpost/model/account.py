@@ -236,7 +236,7 @@ class Usage:
     day_errors: int = 0  # attempts that failed, will be retried, or are in doubt
     last_begun_at: datetime | None = None
     gap_roll: float = 0.0  # the position of the next pause between the shortest and the longest
-    warm_day: int = 1  # the current day of the warm-up, where 1 is the first
+    warm_day: int = 1  # the current day of the warm-up, counting from 1
     rest: Rest | None = None
     charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first; kept only if limits need them
 
@@ -288,9 +288,9 @@ class MailboxState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
     """An account and the engine that drives it: the lease's owner and when the lease ends. `seen_at` is a time on the
-    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is how many of its
-    workers have died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the wire was
-    started. `mailbox` is the state of the account's mailbox, if queried.
+    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is how many of the
+    account's workers have died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the
+    wire was started. `mailbox` is the state of the account's mailbox, if queried.
     """
 
     account: Account

@@ -36,7 +36,7 @@ class Suspect:
     `sent` and `bounced` count e-mails on the account's current day. `refused` counts refusals since one of the sender's
     own e-mails was last accepted. `streak` counts refusals since any sender's e-mail was last accepted. `is_unbroken`
     means that no e-mail has been accepted since the first refusal in `refused`. `since` is when the sender started
-    using this account, and `accepted` is how many of the sender's e-mails were accepted there.
+    using this account, and `accepted` is how many of the sender's e-mails were accepted on this account.
     """
 
     workspace: str

@@ -1,6 +1,6 @@
 """An e-mail's states and every allowed transition between them. The database stores `waiting` for both scheduled and
-ready, which differ only in their due time. The schema's enum and CHECK constraints mirror these states and transitions;
-a test compares them.
+ready, which differ only in whether their due time has come. The schema's enum and CHECK constraints mirror these states
+and transitions; a test compares them.
 """
 
 from collections.abc import Iterable, Mapping

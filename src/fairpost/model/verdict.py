@@ -1,5 +1,5 @@
-"""The verdict on an e-mail after an attempt. Verdicts are values that are matched exhaustively. The store writes
-them.
+"""The verdict on an e-mail after an attempt. Verdicts are values that are matched exhaustively and written by the
+store.
 """
 
 from dataclasses import dataclass

@@ -102,7 +102,7 @@ async def _skew_s(conn: "asyncpg.Connection") -> float:
 
 
 async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
-    """Returns the transactions in this database. Transactions in other databases do not block cleanup here."""
+    """Returns the transactions in this database. Those in other databases do not block cleanup in this database."""
     rows = await conn.fetch(
         """SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float AS age_s
            FROM pg_stat_activity a

@@ -165,7 +165,7 @@ class ThrottledSender(Throttle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleCounts:
-    """How many senders are throttled and held.
+    """How many senders are throttled, and how many are held.
 
     `stopped` senders are throttled to the point that none of their e-mails are being sent. `observed` senders would be
     throttled if throttling were on. `held` senders are held manually.

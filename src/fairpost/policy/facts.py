@@ -31,8 +31,8 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The e-mails that are waiting for a pool or for an account (`@name`). `due` means that some of them may be sent
-    now.
+    """The e-mails that are waiting for a pool or for an account (`@name`). `due` means that some of these e-mails may
+    be sent now.
     """
 
     route: str

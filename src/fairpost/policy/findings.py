@@ -1,4 +1,4 @@
-"""Facts for the check-up about the machine, server, schema and engines. checkup.py judges them."""
+"""Facts about the machine, server, schema and engines, for the check-up. checkup.py judges them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,8 @@
 crashes.
 
 Accounts without a pause between e-mails (relays) share a process, because commits are their main cost. Accounts of
-different workspaces never share a process, unless they are the operator's own. Mailboxes with a pause each get their
-own process, as long as there are only a few.
+different workspaces never share a process, unless they are the operator's own. Every mailbox with a pause gets its own
+process, as long as there are only a few such mailboxes.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fairpost.model.account import Account
 
 RELAYS_MIN, RELAYS_MAX = 16, 64  # accounts per process, on a machine with many cores and on one with few
 RELAYS_TIMES_CORES = 128
-MAILBOXES_MAX = 50  # mailboxes per process, once there are too many for one process each
+MAILBOXES_MAX = 50  # mailboxes per process, once there are too many to give each its own process
 MAILBOXES_ALONE_MAX = 64
 SHARED_MAX = max(RELAYS_MAX, MAILBOXES_MAX)
 
@@ -36,7 +36,7 @@ def place_of(account: Account, *, per_process: int | None, is_suspect: bool, may
     """Return the kind of process to run an account in. `per_process` is set by the operator.
 
     `is_suspect` means that the account's shared process has died. The account then runs alone, which shows whether it
-    is to blame. `may_be_alone` means that there are few enough mailboxes for one process each.
+    is to blame. `may_be_alone` means that there are few enough mailboxes to give every mailbox its own process.
     """
     if is_suspect:
         return ALONE

@@ -66,7 +66,7 @@ def meaning(
     found = _by_smtp(code or _code_like(status), phase, status, text)
     if code == NO_CODE and found is findings.UNEXPLAINED:
         found = _said(rules.UNCODED, _words(text), code) or found
-    # For 552, the standard says: if it is about too many recipients, treat it as 452 (RFC 5321, 4.5.3.1.10).
+    # The standard says that a 552 about too many recipients must be treated as a 452 (RFC 5321, 4.5.3.1.10).
     is_temporary = 0 < code < 500 or (code == 552 and found is findings.TOO_MANY)
     return _meaning(found, text=text, is_temporary=is_temporary)
 

@@ -48,7 +48,7 @@ def weigh(
             return _refused(troubles, email, verdict, report, now=now, roll=roll)
         case Deferred():
             return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
-        case Untouched(due_at) if due_at is not None:  # its domain's key is locked; other e-mails are still sent
+        case Untouched(due_at) if due_at is not None:  # this e-mail's key is locked; other e-mails are still sent
             return Weighed(verdict=verdict, troubles=troubles)
         case Untouched():
             met, rest = _rested(troubles, report, is_throttled=is_about_our_pace(report), now=now, roll=roll)

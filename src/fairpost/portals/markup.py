@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fairpost.portals.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.reader import OPENING, TOKEN
 
-# These characters replace template tags in the masked source. No file contains them.
+# These characters, which no file contains, replace template tags in the masked source.
 PRINT, STATEMENT = "\ufdd1", "\ufdd2"
 PIECE = re.compile(
     r"<!--(?P<comment>.*?)-->"

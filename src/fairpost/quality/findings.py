@@ -20,7 +20,7 @@ class Finding:
     """A finding.
 
     `what` is the short name of the check, which several findings may share. `code` identifies the finding for programs.
-    `text` describes it for people and tells them what to do.
+    `text` describes the finding for people and tells them what to do.
     """
 
     level: Level

@@ -89,7 +89,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
         has_said_goodbye = asyncio.run(
             _orchestrate(sock, lifeline, settings, options, name, log, is_again=message["again"])
         )
-        if presence is not None and has_said_goodbye:  # otherwise, the next engine here would report this one as dead
+        if presence is not None and has_said_goodbye:  # or the next engine here would report this engine as dead
             presence.withdraw()
 
     def worker(sock: socket.socket, lifeline: int, message: Message) -> None:

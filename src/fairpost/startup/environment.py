@@ -1,4 +1,4 @@
-"""The account defined by environment variables: FAIRPOST_SMTP_HOST and related ones.
+"""The account defined by environment variables: FAIRPOST_SMTP_HOST and related variables.
 
 An engine creates or updates this account when the engine starts. The variables determine the account's server, password
 and sender and, if the corresponding variable is set, its batch size. The account's limits, pool and status are stored
@@ -156,7 +156,7 @@ async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, hom
     if account is None:
         try:
             return await _add(store, given, vault, home=home)
-        except asyncpg.UniqueViolationError:  # another engine has just created it
+        except asyncpg.UniqueViolationError:  # another engine has just created the account
             account = await store.account_named(given.name)
     if not is_of_environment(account):
         return (

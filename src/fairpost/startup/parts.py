@@ -157,12 +157,12 @@ async def _prepared(settings: Settings, *, is_again: bool) -> str:
 
 
 def _region_to_name(settings: Settings) -> str | None:
-    """Returns the region to name in commands, if there are several."""
+    """Returns the region to name in commands, if there are several regions."""
     return settings.region if settings.regions else None
 
 
 def directory_of(settings: Settings) -> Directory:
-    """Returns the configured regions, or the only one."""
+    """Returns the configured regions or, if none are configured, the only region."""
     home = settings.home_database_url or embedded(settings).url
     return settings.regions or Directory([Region(MAIN, home)])
 

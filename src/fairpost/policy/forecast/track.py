@@ -46,7 +46,7 @@ class Track:
     delays: tuple[timedelta, ...]  # for steps 2, 3, …: from one start to the next
     at: datetime  # the account sends nothing before this moment
     slack: timedelta  # how long the account may continue with e-mails of one kind while others are due
-    queues: list[deque[Run]]  # due times; each step has one queue that grows and one with the initial e-mails
+    queues: list[deque[Run]]  # due times; each step has a queue that grows and a queue of the initial e-mails
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
     _waits: dict[Bottleneck, timedelta] = field(default_factory=dict)  # since the last send
     _free: int = 0  # how many e-mails the account's limits allow from `at` on; 0: unknown
