@@ -12,10 +12,10 @@ from fairpost.model.errors import NotInstalled
 
 class Extra(StrEnum):
     SERVER = "server"  # the engine, the commands, the HTTP API and its pages
-    LOCAL = "local"  # all of the above, and embedded PostgreSQL, inbox, emulators, simulations, benchmarks
+    LOCAL = "local"  # all of the above, plus embedded PostgreSQL, the inbox, emulators, simulations and benchmarks
 
 
-# By import name. tests/architecture compares them with pyproject.toml.
+# The packages of each extra, by import name. tests/architecture compares them with pyproject.toml.
 PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     Extra.SERVER: (
         "aiosmtpd",

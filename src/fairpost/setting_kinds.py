@@ -1,4 +1,4 @@
-"""Kinds of settings. Each kind consists of a rule as text and a parser. The settings are in `settings.py`."""
+"""Kinds of settings. Each kind consists of a rule (as text) and a parser. The settings are in `settings.py`."""
 
 import re
 import tomllib

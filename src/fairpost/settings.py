@@ -27,9 +27,9 @@ from fairpost.vault.keys import Key
 
 NUMBER_MAX = 1_000_000_000
 COUNT_MAX = 2**31 - 1  # the maximum value of an `integer` in PostgreSQL
-USERS_OF_A_WORKSPACE = 100  # so that inventing users does not raise the limit
+USERS_OF_A_WORKSPACE = 100  # default limit of a workspace, counted in users, so that inventing users does not help
 FILE_VARIABLE = "FAIRPOST_CONFIG"
-FILE_BYTES_MAX = 100_000  # with every setting explained, it is a few KB
+FILE_BYTES_MAX = 100_000  # even with every setting explained, a file is only a few KB
 DAYS_MAX = 36_500
 
 
@@ -83,7 +83,7 @@ class Settings:
         kinds.POSTGRES_URL,
         None,
         "URL of your own PostgreSQL, which is used instead of the embedded one. Required without `fairpost[local]`.",
-    )  # the region's, if a region is chosen; None for the embedded database
+    )  # the URL of the region's database if a region is chosen; None for the embedded one
     regions: Directory | None = setting(
         kinds.REGIONS,
         None,

@@ -1,23 +1,23 @@
-"""Notes on the e-mails that each worker is handing over. They are for the successor of a worker that was killed.
+"""Notes on the e-mails that each worker is handing over, for the successor of a worker that was killed.
 
 When a worker dies between `begin` and `settle`, the database cannot tell whether the e-mail in progress was sent. Only
-the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
-mapped into its memory before `begin` is committed, and removes the note right before the dot. A note that is still
-there proves that this attempt was not completed. In every other case (no note, a torn note, another attempt) nothing is
-proven, and the e-mail stays in doubt.
+the worker itself knows whether it wrote the final dot. The worker therefore notes the e-mail, attempt and epoch in a
+file mapped into its memory before `begin` is committed, and removes the note right before the dot. If the note still
+exists, it proves that the attempt was not completed. In every other case (no note, a torn note, or a note about another
+attempt), nothing is proven, and the e-mail stays in doubt.
 
 A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and keeps
-the lock for its whole life, even if it is frozen, slow or without its lease. A process that acquires the lock can be
-sure that no dot will follow. The boot must also be the same, because after a machine crash, the page on the disk may be
-older than the one that was in memory. The database must be the same as well, because other databases use the same
-numbers.
+the lock for its whole life, even if it is frozen or slow, or has lost its lease. A process that acquires the lock can
+be sure that no dot will follow. The note must be from the current boot, because after a machine crash, the page on the
+disk may be older than the one that was in memory. The note must also be about the same database, because other
+databases use the same numbers for other e-mails.
 
-The order of stores is sufficient; there is no need to wait for the disk, because SIGKILL stops a process between two
-instructions. Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86 and
-ARM alike, because processors make a store visible only once the instructions before it are certain. On ARM, another
-core may briefly see stores in another order, but not across a lock: releasing the dead process's lock counts as a
+It is enough that stores happen in order; there is no need to wait for the disk, because SIGKILL stops a process between
+two instructions. Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86
+and ARM alike, because processors make a store visible only once the instructions before it are certain. On ARM, another
+core may briefly see stores in a different order, but not across a lock: releasing the dead process's lock counts as a
 release, and taking it counts as an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the
-map is not a single store, so the record is framed: its mark is cleared first and set last, each as one byte, and a
+map is not a single store, so the record is framed: its mark (a single byte) is cleared first and set last, and a
 checksum covers the record and its mark.
 
 Each account has two records, because one commit can settle an e-mail and begin the next one.
@@ -92,7 +92,7 @@ class Note:
         self.stands = False
 
     def begin(self, epoch: Epoch, email_id: EmailId, attempt: int) -> None:
-        """Note that an e-mail is about to begin. Call this before the begin is committed.
+        """Write a note about an e-mail that is about to begin. Call this before the begin is committed.
 
         The note of the previous e-mail is kept, because that e-mail may not be settled yet.
         """
@@ -119,7 +119,7 @@ class Note:
 
 
 class NoNote(Note):
-    """A substitute for notes that cannot be written: any interrupted e-mail is in doubt."""
+    """A substitute that is used if notes cannot be written; any interrupted e-mail is then in doubt."""
 
     def __init__(self) -> None:
         self.stands = False
@@ -132,8 +132,8 @@ class NoNote(Note):
 
 
 class Handover:
-    """A worker process's own file, if it has one. It is opened after the fork, because child processes would share the
-    parent's lock.
+    """The file of a worker process, if the process has one. The file is opened after the fork, because otherwise the
+    process would share its parent's lock.
     """
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
@@ -143,7 +143,7 @@ class Handover:
         self._memory: mmap.mmap | None = None
         self._free: list[int] = []
         self._notes: dict[AccountId, tuple[Note, int]] = {}
-        self._left: dict[AccountId, None] = {}  # accounts that are no longer driven here, but whose notes are kept
+        self._left: dict[AccountId, None] = {}  # accounts that this process no longer drives, but whose notes are kept
 
     @classmethod
     def open(cls, folders: Sequence[Path], *, database: UUID, accounts_max: int) -> Self:
@@ -173,7 +173,7 @@ class Handover:
         return self._notes[account_id][0]
 
     def release(self, account_id: AccountId) -> None:
-        """Release an account that is no longer driven here.
+        """Release an account that this process no longer drives.
 
         A remaining note is kept for the successor, because its e-mail may not have been settled.
         """
@@ -215,8 +215,8 @@ class Handover:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(fd).st_nlink:
-                raise FileNotFoundError("the file was removed by an engine that was searching for dead workers")
-            os.posix_fallocate(fd, 0, size)  # writing to a page that has no disk space would kill this process
+                raise FileNotFoundError("the file was removed by a search for dead workers")
+            os.posix_fallocate(fd, 0, size)  # writing to a page without disk space would kill this process
             memory = mmap.mmap(fd, size)
         except BaseException:
             with suppress(OSError):
@@ -232,7 +232,7 @@ NOWHERE = Handover()
 
 
 def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
-    """Return the folders for the notes of workers in this home and region. Workers use the first suitable folder.
+    """Return the folders for workers' notes in this home and region. Workers use the first suitable folder.
 
     Files in the home survive a container restart. Shared memory is used if the home is on a network or not writable.
     """
@@ -259,7 +259,7 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
                     left = read(content)
                     if left is not None and left.boot == boot:
                         if left.database != database:
-                            continue  # processes that use that database will read this file
+                            continue  # processes that use the other database will read this file
                         for each in left.unwritten:
                             cut += await put_back(store, each)
                     with suppress(OSError):

@@ -1,9 +1,9 @@
 """The account's lease, which keeps all other workers out.
 
-Tracks the epoch, the number of the last step, the deadline on this machine's clock, and how far ahead of it the
-database's clock is. The deadline is measured from just before the last request for the lease. Messages may be completed
-only up to a safety margin before this deadline. Steps are numbered: each number is one higher than that of the last
-acknowledged step, which this machine records. A stopped lease is never renewed.
+Tracks the epoch, the number of the last step, the deadline on this machine's clock, and how far the database's clock is
+ahead of that clock. The deadline is measured from just before the last request for the lease. Messages may be completed
+only up to a safety margin before this deadline. Steps are numbered: each step's number is one higher than the number of
+the last acknowledged step, which this machine records. A stopped lease is never renewed.
 """
 
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ class HeldLease:
     async def take(
         cls, store: Store, account_id: AccountId, *, owner: str, lease_s: float, steps: Steps, again: bool
     ) -> Self | None:
-        """Take the account's lease. Return None if another worker holds it."""
+        """Take the account's lease. Return None if another worker holds the lease."""
         asked_at_s = clock.monotonic()
         lease = await store.take_lease(account_id, owner=owner, seconds=lease_s, again=again)
         failpoint("after_lease")
@@ -70,11 +70,11 @@ class HeldLease:
         return clock.monotonic() >= self._deadline_s - self.lease_s / 2
 
     async def keep(self) -> bool:
-        """Renew the lease if the renewal is due. Return False if the lease is gone."""
+        """Renew the lease if the renewal is due. Return False if the lease has been lost."""
         return not self.is_renewal_due() or await self.renew()
 
     async def renew(self) -> bool:
-        """Renew the lease. Return False if the lease is gone."""
+        """Renew the lease. Return False if the lease has been lost."""
         asked_at_s = clock.monotonic()
         renewed = await self._store.renew_lease(self.now_held, seconds=self.lease_s)
         if renewed is None or self._deadline_s == STOPPED:
@@ -89,7 +89,7 @@ class HeldLease:
 
     async def take_up(self) -> TakenUp | None:
         """Resume the lease after a database outage, and return its state, or None if another worker has it. Raises
-        while this is unknown.
+        while it is unknown which worker has the lease.
         """
         asked_at_s = clock.monotonic()
         taken = await self._store.take_up(self.now_held, seconds=self.lease_s, life=self._all_steps.life)

@@ -1,8 +1,8 @@
 """Ensure that every account with work has a worker, and that worker deaths are recorded in the database.
 
-The orchestrator has its own process. It decides and communicates, but never forks processes (supervisor.py does). Each
-`step` is one check of the database. Between two steps, it sleeps until a NOTIFY, a message from a worker, or the next
-relevant moment.
+The orchestrator has its own process. The orchestrator decides and communicates, but never forks processes
+(supervisor.py does that). Each `step` is one check of the database. Between two steps, the orchestrator sleeps until a
+NOTIFY, a message from a worker, or the next relevant moment.
 
 When the database is unavailable, the workers wait and keep their state. When the database is back, the engines first
 agree that nothing is missing (confirm.py), and then continue. Worker deaths that occurred in the meantime are then
@@ -116,7 +116,7 @@ class Orchestrator:
         self._news.set()
 
     async def _let_all_finish(self) -> None:
-        """Wait for all workers. A worker ends at once when the orchestrator is gone, so the orchestrator ends last."""
+        """Wait for all workers. Workers end as soon as the orchestrator is gone, so the orchestrator ends last."""
         self._fleet.finish()
         deadline_s = clock.monotonic() + END_S_MAX
         while not self._fleet.is_gone and (left_s := deadline_s - clock.monotonic()) > 0:
@@ -144,7 +144,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # sends in progress finish, and no others begin
+        except Outgrown as error:  # sends in progress may finish, but no others begin
             self._outgrown = error
             self.end()
             return 0.0
@@ -191,7 +191,7 @@ class Orchestrator:
         return True
 
     async def _reclaim_dead(self) -> None:
-        """Count the workers that are certainly dead, and release their leases at once."""
+        """Count the workers that are certainly dead, and release their leases immediately."""
         waiting = self._fleet.dead
         if not waiting:
             return
@@ -229,7 +229,7 @@ class Orchestrator:
         return accounts
 
     async def _plan(self, accounts: Sequence[AccountRuntime], due: set[str], *, engines: int, now: datetime) -> Plan:
-        """Decide which accounts to start. `due` contains the routes that have waiting mail."""
+        """Decide which accounts to start. `due` contains the routes for which mail is waiting."""
         to_ask = {f"@{each.account.name}" for each in accounts if each.account.id in self._to_ask}
         after_deaths = [each.account.id for each in accounts if _rests_after_deaths(each, now)]
         return plan(
@@ -246,8 +246,8 @@ class Orchestrator:
     def _is_driven(self, runtime: AccountRuntime) -> bool:
         """Return whether the account is driven.
 
-        After a database outage, this includes accounts whose leases have expired, because their workers may resume
-        them.
+        After a database outage, accounts whose leases have expired count as driven, too, because their workers may
+        resume the leases.
         """
         return runtime.is_driven() or (self._server.is_after_trouble and runtime.owner is not None)
 
@@ -287,8 +287,8 @@ class Orchestrator:
     def notified(self, route: str) -> None:
         """Handle the arrival of mail by waking one sleeping worker of this route directly.
 
-        If several were woken, they would wait for each other. The check a moment later wakes or starts others if there
-        is still work.
+        If several workers were woken at once, they would wait for each other. The next check, a moment later, wakes or
+        starts other workers if there is still work.
         """
         if self._fleet.wake_one(id_ for id_, routes in self._routes.items() if route in routes):
             asyncio.get_running_loop().call_later(AFTER_WAKING_S, self._news.set)

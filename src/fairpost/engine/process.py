@@ -32,9 +32,9 @@ from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
 LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two and wakes this process
-END_S_MAX = 5.0  # time limit for informing the database when the process ends at once
+END_S_MAX = 5.0  # time limit for informing the database when the process ends immediately
 CONNECTIONS_MAX = 8  # database connections, regardless of the number of accounts
-AT_ONCE = 70  # exit code of a process that ended at once: e-mails that were being sent are in doubt
+AT_ONCE = 70  # exit code of a process that ended immediately, so any e-mails that it was sending are in doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class WorkerProcess:
         """Create the worker process.
 
         `exit_with` ends the process immediately. A simulation, whose workers share one process, passes a function that
-        only ends this worker.
+        ends only this worker.
         """
         self._store = store
         self._options = options
@@ -139,7 +139,7 @@ class WorkerProcess:
         """Open the notes. Called for the first account, after the database has responded."""
         if self._steps is None:
             key, life = await self._store.handover_key(), await self._store.current_life()
-            if self._steps is None:  # another account may have opened them first
+            if self._steps is None:  # another account's task may have opened them first
                 options = self._options
                 self._handover = Handover.open(options.notes, database=key, accounts_max=options.room)
                 self._steps = Steps(options.steps, life)
@@ -189,7 +189,9 @@ class WorkerProcess:
         self._over.set()
 
     def _end_at_once(self) -> None:
-        """End at once. No final dot is written from now on. The account's next worker finishes the rest."""
+        """End at once. After this, no final dot is written. Each account's next worker deals with any e-mail left in
+        progress.
+        """
         for worker in self._workers.values():
             worker.stop_sending()
         for task in self._tasks.values():
@@ -203,7 +205,9 @@ class WorkerProcess:
 
 
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
-    """Run a worker process. It starts without a database connection, so it can wait if the database is unavailable."""
+    """Run a worker process. The process starts without a database connection, so it can wait if the database is
+    unavailable.
+    """
     connections = min(CONNECTIONS_MAX, options.room + 1)
     async with Store.unopened(options.url, connections_max=connections, behind_pooler=options.poll_only) as store:
         await WorkerProcess(store, options, make_transport).run(sock, lifeline)

@@ -21,7 +21,7 @@ class Idle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rested:
-    """Nothing was sent: the reason, and when to check again (None: when something new arrives)."""
+    """The reason why nothing was sent, and when to check again (None: when something new arrives)."""
 
     why: Idle
     until: datetime | None = None

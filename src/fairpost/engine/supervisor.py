@@ -1,12 +1,12 @@
-"""The parent of all processes of an engine. It forks them, and they all exit when it does.
+"""The parent of all of an engine's processes. The supervisor forks these processes, and they all exit when it does.
 
-It is single-threaded, with everything imported and nothing opened: no loop, thread or connection exists when it forks,
-so a child starts in milliseconds and shares the parent's memory. It holds the lifeline, a pipe whose other end every
-child watches. When this process is gone, for any reason, all children notice it.
+The supervisor is single-threaded and has imported everything but opened nothing: no loop, thread or connection exists
+when it forks, so a child starts in milliseconds and shares the parent's memory. The supervisor holds the lifeline, a
+pipe whose other end every child watches. If the supervisor ends for any reason, all children notice it.
 
 The orchestrator asks for workers. The supervisor forks them, passes each worker's socket to the orchestrator, and
-reports which workers ended and how. It also starts the process that reads mailboxes, when asked to. At most one such
-process is running.
+reports which workers ended and how. When asked to, the supervisor also starts a process that reads mailboxes. At most
+one such process runs at a time.
 """
 
 import gc
@@ -43,8 +43,8 @@ class Supervisor:
     def __init__(
         self, *, orchestrator: Child, worker: Child, log: Log, reader: Child | None = None, ends_with: int | None = None
     ) -> None:
-        """Create the supervisor. `ends_with` is a file that reaches end-of-file when the parent is gone. The supervisor
-        then finishes.
+        """Create the supervisor. `ends_with` is a file that reaches end-of-file when the supervisor's own parent is
+        gone; the supervisor then finishes.
         """
         self._orchestrator = orchestrator
         self._worker = worker
@@ -65,7 +65,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> bool:
-        """Run until the first signal to stop. A second signal ends everything at once.
+        """Run until the first signal to stop. A second signal ends everything immediately.
 
         Returns False if the orchestrator found that it cannot continue.
         """
@@ -153,8 +153,8 @@ class Supervisor:
     def _lose_orchestrator(self) -> None:
         """Handle the loss of the orchestrator.
 
-        Its workers notice that their sockets have closed and end immediately. A new orchestrator starts without
-        workers.
+        The orchestrator's workers notice that their sockets have closed, and end immediately. A new orchestrator starts
+        without workers.
         """
         assert self._to_orchestrator is not None
         self._selector.unregister(self._to_orchestrator)
@@ -187,10 +187,10 @@ class Supervisor:
         return pid
 
     def _be_child(self, child: Child, sock: socket.socket, message: Message, close: socket.socket) -> NoReturn:
-        """Run the child and exit. This never returns, so that none of the parent's code runs in the child."""
+        """Run the child and exit. This method never returns, so none of the parent's code runs in the child."""
         code = 1
         try:
-            os.setsid()  # Ctrl-C is only sent to the parent, which passes it on once
+            os.setsid()  # Ctrl-C then reaches only the parent, which passes it on once
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
@@ -209,7 +209,7 @@ class Supervisor:
             os._exit(code)
 
     def _tell_of(self, error: BaseException) -> int:
-        """Log an expected error in one line. Return the exit code. A bug is logged in full."""
+        """Log an expected error in one line, and a bug with its full traceback. Return the exit code."""
         trouble = trouble_of(error)
         known = trouble.as_error() if trouble else error
         if not isinstance(known, FairpostError):

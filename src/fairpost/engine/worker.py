@@ -1,7 +1,8 @@
 """Drive one account for as long as there is work: take steps, and wait between them as each step asks.
 
-A worker does not need a process of its own. Its owner receives its state and may wake it, let it finish, or end it
-immediately. If the database is unavailable, the worker waits, keeps its state, and continues when the database is back.
+A worker does not need a process of its own. The worker's owner is told the worker's state, and may wake the worker, let
+it finish, or end it immediately. If the database is unavailable, the worker waits, keeps its state, and continues when
+the database is back.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
 IDLE_S_MAX = 60.0  # after this long without work, the worker gives up its place
-SHORT_PAUSE = timedelta(seconds=1)  # during a shorter pause between two sends, a worker is not woken
+SHORT_PAUSE = timedelta(seconds=1)  # a worker is not woken during a pause between two sends that is shorter than this
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
 TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # pauses between attempts, increasing while the database is unavailable
 
@@ -42,7 +43,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of a worker. `is_idle` means that there is nothing to do until it is woken, or until `until`."""
+    """The state of a worker. `is_idle` means that the worker has nothing to do until it is woken, or until `until`."""
 
     is_idle: bool
     until: datetime | None = None
@@ -121,7 +122,7 @@ class AccountWorker:
     async def _start(self) -> Runner | None:
         """Start the runner. If the answer was lost, ask again, because the lost answer may have granted the lease.
 
-        Only this worker may ask again.
+        Only the worker that asked for the lease may ask for it again.
         """
         tries = 0
         while True:
@@ -172,7 +173,7 @@ class AccountWorker:
         return Rested(Idle.LOST)
 
     async def _await_database(self, tries: int) -> None:
-        """Wait until another attempt makes sense, or until the owner reports that the database responds again."""
+        """Wait until it makes sense to try again, or until the owner reports that the database is responding again."""
         if not self._is_idle:
             self._is_idle = True
             self._say(until=None)

@@ -1,6 +1,6 @@
-"""An IMAP connection over asyncio, for reading only. It opens a folder with EXAMINE and waits for new messages. wire.py
-decides, without I/O, which bytes to send, and interprets the responses. This module sends and receives the bytes, with
-a timeout for each command.
+"""An IMAP connection over asyncio, for reading only. The connection opens a folder with EXAMINE and waits for new
+messages. wire.py decides, without I/O, which bytes to send, and interprets the responses. This module sends and
+receives the bytes, with a timeout for each command.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # the pass
 
 
 class LoginRefused(Unready):
-    """The server rejects this user or password. Trying again is pointless until one of them changes."""
+    """The server rejects this user or password. Trying again is pointless until the user or the password changes."""
 
     def __init__(self, error: str) -> None:
         super().__init__(Step.AUTH, error)
@@ -56,7 +56,7 @@ class Folder:
 
 class Connection:
     """An IMAP connection, which is logged in after `open`. Methods raise Broken or Garbage if the connection has ended,
-    and Refused if it is still usable.
+    and Refused if the connection is still usable.
     """
 
     def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
@@ -116,8 +116,8 @@ class Connection:
         return [uid for uid in await self._search(say.search_uids(first, last)) if first <= uid <= most]
 
     async def newest(self, folder: Folder) -> int:
-        """Returns the UID of the newest message, or 0 if there is none. This method is needed for servers that do not
-        report the next UID.
+        """Returns the UID of the newest message, or 0 if the folder is empty. This method is needed for servers that do
+        not report the next UID.
         """
         if not folder.messages:
             return 0
@@ -158,7 +158,7 @@ class Connection:
         return None
 
     async def wait(self, wait_s: float) -> bool:
-        """Waits for changes in the open folder, using IDLE. Returns False if no change was reported in that time."""
+        """Waits for changes in the open folder, using IDLE. Returns False if no change was reported within `wait_s`."""
         if self._take_news():
             return True
         begun = self._loop.time() + COMMAND_S_MAX

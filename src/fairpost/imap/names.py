@@ -19,7 +19,7 @@ def encoded_name(name: str) -> bytes:
 
 
 def decoded_name(name: bytes) -> str:
-    """Decodes a name. A name that is not modified UTF-7 is treated as UTF-8, which some servers send instead."""
+    """Decodes a name. A name that is not valid modified UTF-7 is treated as UTF-8, which some servers send instead."""
     try:
         return _ENCODED.sub(_unshifted, name).decode()
     except (NotBase64, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Moves bytes between a socket and the wire, through TLS where it is used. One task at a time waits for incoming data.
+"""Moves bytes between a socket and the wire, through TLS if TLS is used. One task at a time waits for incoming data.
 
 TLS runs over memory buffers, because asyncio's TLS keeps 256 KB per connection, which thousands of idle mailboxes do
 not need.
@@ -68,7 +68,7 @@ class Pipe(asyncio.Protocol):
         self._transport.write(self._tls.outgoing.read())
 
     async def moved(self, *, until: float) -> bool:
-        """Waits until data has arrived. Returns False if none arrived before `until`, by the loop's clock. Raises
+        """Waits until data has arrived. Returns False if no data arrived before `until`, by the loop's clock. Raises
         Broken.
         """
         if self.lost is not None:
@@ -112,7 +112,7 @@ class Pipe(asyncio.Protocol):
             self._lose("the server closed the connection")
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError as error:  # this includes the end of TLS
+        except ssl.SSLError as error:  # also raised when the server ends TLS
             self._lose(f"TLS ended: {error.reason or error}")
 
     def _lose(self, why: str) -> None:
@@ -133,7 +133,7 @@ class _Tls:
         self.is_up = False
 
     def step(self) -> bool:
-        """Continues the handshake and returns True when it is complete. Raises ssl.SSLError."""
+        """Continues the handshake, and returns whether it is complete. Raises ssl.SSLError."""
         try:
             self.object.do_handshake()
         except ssl.SSLWantReadError:

@@ -1,7 +1,7 @@
-"""Parses an IMAP server's responses, with bounds on size and depth regardless of what the server sends. No I/O.
+"""Parses an IMAP server's responses, with limits on size and nesting depth, whatever the server sends. No I/O.
 
-A response is a line. It may contain literals: `{5}` at the end of a line is followed by that many bytes, after which
-the response continues.
+A response is a line that may contain literals: for example, `{5}` at the end of a line is followed by five bytes, after
+which the response continues.
 """
 
 import re
@@ -59,7 +59,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """The server waits for the rest of a command. The text may be a challenge in base64."""
+    """The server is waiting for the rest of a command. The text may be a challenge in base64."""
 
     text: str
 
@@ -167,7 +167,7 @@ def _number(value: Value) -> int | None:
 
 
 class _Values:
-    """Reads the values of one response. The even parts are text, and the odd parts are literals."""
+    """Reads the values of one response. Parts with even indexes are text, and parts with odd indexes are literals."""
 
     def __init__(self, parts: list[bytes]) -> None:
         self._parts = parts

@@ -4,8 +4,8 @@ commands.
 The rules of this file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
 - No command changes a mailbox. A folder is opened with EXAMINE, and bodies are read with PEEK.
-- Only one command is in progress at a time. All responses up to the tagged one belong to it; the server may add
-  unsolicited ones.
+- Only one command is in progress at a time. All responses up to the tagged response belong to that command, although
+  the server may add unsolicited responses.
 - After STARTTLS, nothing that the server sent unencrypted is trusted, neither its capabilities nor bytes sent ahead.
 """
 
@@ -47,7 +47,9 @@ MAY_SAY: Mapping[State, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command. The first of the `pieces` is sent immediately, and each of the others when the server asks for it."""
+    """A command. The first of the `pieces` is sent immediately, and each of the others is sent when the server asks for
+    it.
+    """
 
     name: str
     pieces: tuple[bytes, ...] = field(repr=False)  # not shown, because they may contain a password
@@ -56,7 +58,7 @@ class Command:
 class Wire:
     def __init__(self) -> None:
         self.state = State.GREETING
-        self.capabilities: frozenset[str] | None = None  # None: the server has not sent them, so the client must ask
+        self.capabilities: frozenset[str] | None = None  # None: not received yet, so the client must ask
         self._reader = ResponseReader()
         self._tag = 0
         self._asked: Command | None = None
@@ -188,7 +190,7 @@ LIST = Command("LIST", (b'LIST "" "*"',))
 
 
 def log_in(login: Login, capabilities: frozenset[str]) -> Command | None:
-    """Returns the commands to log in, or None if the server offers no supported login method."""
+    """Returns the commands for logging in, or None if the server offers no supported login method."""
     user, secret = login.user.encode(), login.secret.encode()
     if isinstance(login, Token):
         if "AUTH=XOAUTH2" not in capabilities:
@@ -244,7 +246,7 @@ _QUOTABLE = re.compile(rb"[\x20-\x7e]{0,1000}")
 
 
 def _with_strings(name: str, begin: bytes, *strings: bytes) -> Command:
-    """Returns a command that contains strings. Strings that cannot be quoted are sent as literals, each when the server
+    """Returns a command that contains strings. Each string that cannot be quoted is sent as a literal when the server
     asks for it.
     """
     pieces = [begin]

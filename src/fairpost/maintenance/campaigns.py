@@ -70,8 +70,8 @@ class CampaignWatch:
         return is_busy
 
     async def _plan(self, campaign_id: int) -> bool:
-        """Plan one batch. Return True if there is more. If a campaign cannot be planned, it fails, and the reason is
-        stored.
+        """Plan one batch. Return True if there is more to plan. If a campaign cannot be planned, it is set to failed,
+        and the reason is stored.
         """
         try:
             planned = await campaigns.plan_batch(self._store, campaign_id, most=BATCH)
@@ -94,7 +94,7 @@ class CampaignWatch:
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        """Log an error at most once a minute, because the error lasts until it is fixed manually."""
+        """Log an error at most once a minute, because the error persists until its cause is fixed manually."""
         if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
             self._said_s[what] = clock.monotonic()
             failed(what, error, self._log)

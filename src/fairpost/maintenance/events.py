@@ -1,5 +1,5 @@
 """Assigns each event its position so that the event can be read. Runs in every engine's orchestrator process, but only
-one engine does this at a time.
+one engine assigns positions at a time.
 """
 
 from functools import partial

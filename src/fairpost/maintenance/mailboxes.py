@@ -38,9 +38,9 @@ TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
 TURN = timedelta(seconds=30)  # longest turn for a mailbox that has more to read while other mailboxes are waiting
 TROUBLE_S = 5.0  # pause while the database is not responding
-FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, first if lasting, longest
-TIMES_STUCK_MAX = 8  # number of attempts, spread over about two hours
-ASK_AFTER = (10, 60, 300, 1_800)  # in seconds after a doubt was noticed, because servers may file sent mail late
+FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, first if it lasts, longest
+TIMES_STUCK_MAX = 8  # number of attempts to read a message, spread over about two hours
+ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt is noticed; several, because servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
 """The reader of an account's mailbox, or None if the mailbox is not read. Raises FairpostError."""
@@ -51,11 +51,13 @@ class ReaderOptions:
     owner: str
     reply_stops: ReplyStops = ReplyStops.PERSON
     mailboxes_max: int = 5_000
-    active_max: int = 32  # mailboxes that connect, log in or fetch at the same time
+    active_max: int = 32  # maximum number of mailboxes that connect, log in or fetch at the same time
 
 
 class MailboxCall:
-    """Requests a reader process while there are mailboxes to read. This has no effect while one is running."""
+    """Requests a reader process while there are mailboxes to read. A request has no effect while a reader process is
+    running.
+    """
 
     def __init__(self, store: Store, call: Callable[[], None], log: Log) -> None:
         self._store, self._call, self._log = store, call, log
@@ -86,7 +88,7 @@ class MailboxWatch:
         )
 
     async def step(self) -> None:
-        """Takes over free mailboxes, and releases those that this engine no longer holds."""
+        """Takes free mailboxes, and stops reading those that this engine no longer holds."""
         held = {
             each.account_id: each
             for each in await mailbox_reads.take(self._store, self._options.owner, most=self._options.mailboxes_max)
@@ -107,12 +109,12 @@ class MailboxWatch:
         await mailbox_reads.leave(self._store, self._options.owner)
 
     async def _read(self, held: HeldMailbox) -> None:
-        """Reads a mailbox until another engine takes it over, or the task is cancelled."""
+        """Reads a mailbox until another engine takes it over or until the task is cancelled."""
         reading = Reading(self._store, held, self._make_reader, self._options, self._active, self._log)
         try:
             await reading.run()
         except (NoLongerOurs, NotFound):
-            pass  # the next step finds out which engine holds it
+            pass  # the next step finds out which engine holds the mailbox
         except Exception as error:
             if not is_trouble(error):
                 task_failed("mailboxes", error, self._log)

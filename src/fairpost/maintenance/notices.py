@@ -1,4 +1,4 @@
-"""Write Fairpost's e-mails to operators and workspace managers. They are queued like all other e-mails."""
+"""Write Fairpost's e-mails to operators and workspace managers. These e-mails are queued like any others."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from fairpost.reasons.rendering import brief
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: datetime) -> dict[str, Any]:
-    """Return one e-mail about all of these throttles. The idempotency key keeps another engine from sending it again."""
+    """Return one e-mail about all of these throttles. The idempotency key keeps other engines from sending a copy."""
     first = about[0]
     subject = f"Fairpost: {first.id} {_verb(first)}"
     if len(about) > 1:
@@ -56,7 +56,7 @@ def _paragraph(sender: Sender) -> str:
 def notice_of_disabled_webhook(webhook: Webhook, name: str, to: str, *, pool: str, public_url: str) -> dict[str, Any]:
     """Return one e-mail about a disabled webhook, whose public ID is `name`.
 
-    The idempotency key keeps another engine from sending it again.
+    The idempotency key keeps other engines from sending a copy.
     """
     assert webhook.disabled_at is not None
     whose = f"workspace {webhook.workspace}" if webhook.workspace else "the operator"

@@ -1,9 +1,9 @@
 """Update campaign progress: count each campaign's sent e-mails from time to time, and revise its forecast.
 
-Runs in every engine's orchestrator process. This task is separate from the campaign watch because it is slow: counting
-a million e-mails takes a second, and forecasting them takes a few seconds. Only one engine counts at a time. If that
-engine is killed, only one point is missing from the chart, because each count covers everything and is stored in one
-commit.
+Runs in every engine's orchestrator process. This task is separate from the campaign watch, because the task is slow:
+counting a million e-mails takes a second, and forecasting them takes a few seconds. Only one engine counts at a time.
+If the counting engine is killed, only one point is missing from the chart, because each count covers everything and is
+stored in one commit.
 """
 
 from datetime import datetime, timedelta

@@ -17,7 +17,7 @@ from fairpost.store.trouble import is_trouble
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
-MENDED_S = 3600.0  # pause after an error, which lasts until it is fixed manually
+MENDED_S = 3600.0  # pause after an error, because its cause must be fixed manually
 
 
 class HistoryWatch:

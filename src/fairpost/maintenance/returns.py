@@ -36,7 +36,7 @@ AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """The mailbox of an account. Mail from its own address is not a reply."""
+    """The mailbox of an account. Mail from the mailbox's own address is not a reply."""
 
     account_id: AccountId
     address: str
@@ -58,8 +58,8 @@ async def take_in(
     reply_stops: ReplyStops = ReplyStops.PERSON,
     also: Callable[[Store], Awaitable[None]] | None = None,
 ) -> TakenIn:
-    """Process one message. `recipients` are the envelope recipients. If there are findings, `also` runs in their
-    commit.
+    """Process one message. `recipients` are the envelope recipients. If there are findings, `also` runs in the
+    transaction that stores them.
 
     If `mailbox` is None, the message has an effect only if it carries a token or names both the e-mail and the
     recipient.
@@ -107,8 +107,8 @@ def _named(found: Returned, public_ids: PublicIds) -> list[EmailId]:
 
 
 def _mail(raw: bytes, kind: Kind) -> dict[str, Any]:
-    """Return the message to store. It is identified by its Message-ID, because the same message may arrive by several
-    routes with different headers.
+    """Return the message to store. The message is identified by its Message-ID, because the same message may arrive by
+    several routes with different headers.
     """
     answer = read_answer(raw)
     named = (answer.message_id or "").encode() or raw[:BYTES_MAX]

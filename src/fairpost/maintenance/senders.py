@@ -24,7 +24,7 @@ TELL_EVERY = timedelta(minutes=1)  # all throttles that begin within a minute ar
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly all transactions that claim or write outcomes
+COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly all transactions that claim e-mails or write outcomes
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -47,7 +47,7 @@ class SenderWatch:
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
-        self._settled = [(LONG_AGO, 0)]  # marks: their times and highest numbers
+        self._settled = [(LONG_AGO, 0)]  # when marks were read, and the highest mark number at that time
 
     async def start(self) -> None:
         """Apply the settings, and check all throttled senders, because the new settings may end their throttles."""
@@ -87,8 +87,8 @@ class SenderWatch:
             failpoint("after_fold")
 
     def _settled_before(self, now: datetime) -> int:
-        """Return the number of the mark after which to look for changed senders. All earlier marks have already been
-        settled.
+        """Return the number of the last mark to skip when looking for changed senders. All earlier marks have already
+        been settled.
 
         A mark gets its number when it is written, but becomes visible only when its transaction commits. The result is
         therefore a few seconds behind. Once a minute, 0 is returned, so that no mark is missed. Settled marks are
@@ -115,7 +115,7 @@ class SenderWatch:
     async def _begin_hour(self, now: datetime) -> None:
         """From now on, count the e-mails planned for this hour as volume."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if self._hour is None:  # starts with any hours in which no engine was running
+        if self._hour is None:  # first, catch up on the hours in which no engine was running
             last = await senders.last_look(self._store)
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:

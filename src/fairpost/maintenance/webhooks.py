@@ -42,7 +42,7 @@ PLACES = 128
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
 PAGE = 500
-PENDING_MAX = 1000  # while an endpoint has more pending events than this, it reads no new ones
+PENDING_MAX = 1000  # while an endpoint has more pending events than this, no new events are read for it
 FULL_PAUSE = timedelta(seconds=5)
 LOG_KEPT = timedelta(days=7)
 SWEEP_EVERY_S = 600.0
@@ -80,7 +80,7 @@ class WebhookWatch:
             await self.stop()
 
     async def stop(self) -> None:
-        """Abort all requests. Their events are posted again after the lease ends."""
+        """Abort all requests. The events in these requests are posted again after the lease ends."""
         running = [task for _, task in self._running.values()]
         for task in running:
             task.cancel()
@@ -178,9 +178,9 @@ class WebhookWatch:
     async def _read(
         self, hook: Webhook, most: int
     ) -> tuple[list[Due], list[tuple[Due, datetime]], list[tuple[int, int]], str, bool]:
-        """Return the events to try, the new events that must wait for pending events in their lanes, and the positions
-        of dropped events. Also return the new cursor, and whether it has reached the end. A failing endpoint is tried
-        with one event, if possible one that has not failed yet, because an endpoint that works may still refuse a
+        """Return the events to try, the new events that must wait for pending events in their lanes, the positions of
+        dropped events, the new cursor, and whether the cursor has reached the end. A failing endpoint is tried with
+        only one event, if possible an event that has not failed yet, because an endpoint that works may still refuse a
         particular event.
         """
         is_probe = hook.failing_since is not None
@@ -233,7 +233,7 @@ class WebhookWatch:
     # ── beside ──
 
     async def _tell(self) -> None:
-        """Send an e-mail to the endpoint's managers, in the commit that records the notice."""
+        """Queue an e-mail to the endpoint's managers in the same transaction that records the notice."""
         for hook in await webhooks.untold(self._store):
             addresses, name = await self._owners(hook), await self._name(hook)
             async with self._store.together() as one:

@@ -31,12 +31,12 @@ class DailyMode(StrEnum):
 
     CALENDAR = "calendar"  # from midnight to midnight in UTC
     ANCHORED = "anchored"  # 24 hours from the first send
-    SLIDING = "sliding"  # the last 24 hours at any moment
+    SLIDING = "sliding"  # the 24 hours up to the current moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """How the daily limit grows on days with e-mails: from `start` by `step`, or evenly over `days`."""
+    """How the daily limit grows on each day with e-mails: from `start` by `step`, or evenly over `days`."""
 
     FORM: ClassVar[str] = "`20+10` (20 on the first day, 10 more each day) or `10d` (evenly over 10 days)"
 
@@ -187,8 +187,8 @@ LIMITS = described(Limits)
 
 
 def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
-    """Return `begun` with the given limits replaced. Raises ValueError if one is out of range or two contradict each
-    other.
+    """Return `begun` with the given limits replaced. Raises ValueError if a limit is out of range or if two limits
+    contradict each other.
     """
     known = {each.name: each for each in LIMITS}
     if unknown := set(given) - set(known):
@@ -236,7 +236,7 @@ class Usage:
     day_errors: int = 0  # attempts that failed, will be retried, or are in doubt
     last_begun_at: datetime | None = None
     gap_roll: float = 0.0  # the position of the next pause between the shortest and the longest
-    warm_day: int = 1  # the current day of the warm-up, where 1 is the first
+    warm_day: int = 1  # the current day of the warm-up, counting from 1
     rest: Rest | None = None
     charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first; kept only if limits need them
 
@@ -260,11 +260,11 @@ class Account:
     status_reason: Reason | None
     limits: Limits
     usage: Usage
-    transport: TransportSettings | None = None  # None if it has no server and so cannot send
-    status_until: datetime | None = None  # when it automatically becomes active again
+    transport: TransportSettings | None = None  # None if the account has no server and so cannot send
+    status_until: datetime | None = None  # when the account automatically becomes active again
     provider: str | None = None  # the provider preset that its limits were taken from
-    patience: Patience | None = None  # None if it is not suspended
-    revision: int = field(default=0, compare=False)  # how many times it has been changed
+    patience: Patience | None = None  # None if the account is not suspended
+    revision: int = field(default=0, compare=False)  # how many times the account has been changed
     troubles: Troubles = NO_TROUBLES
 
     @property
@@ -288,9 +288,9 @@ class MailboxState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
     """An account and the engine that drives it: the lease's owner and when the lease ends. `seen_at` is a time on the
-    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is how many of its
-    workers have died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the wire was
-    started. `mailbox` is the state of the account's mailbox, if queried.
+    database's clock. `is_outdated` means that the account's worker uses older settings. `deaths` is how many of the
+    account's workers have died in a row, and `died_at` is when the last one died. `begun_at` is when the e-mail on the
+    wire was started. `mailbox` is the state of the account's mailbox, if queried.
     """
 
     account: Account
@@ -305,7 +305,7 @@ class AccountRuntime:
     mailbox: MailboxState | None = None
 
     def is_driven(self, now: datetime | None = None) -> bool:
-        """Return whether an engine drives the account at `now`. By default, return whether one did when this object was
+        """Return whether an engine drives the account at `now`. By default, `now` is the time at which this object was
         read.
         """
         moment = now or self.seen_at
@@ -331,7 +331,8 @@ class Lease:
 class Removal:
     """The result of removing an account.
 
-    Removal is refused if the account has claimed e-mails, or e-mails that only it may send.
+    Removal is refused while any of the account's e-mails are claimed, or if the account has e-mails that only it may
+    send.
     """
 
     known: bool

@@ -32,7 +32,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session. `id` identifies the session in lists. It is not a secret and gives no access."""
+    """A session. `id` identifies the session in lists. The ID is not a secret and gives no access."""
 
     id: str
     person: Person
@@ -64,7 +64,8 @@ Refusal = Literal[
 class Refused:
     """A refused sign-in.
 
-    `message` is for the user. It is empty for administrative actions, which return the kind as a reason instead.
+    `message` is for the user. The message is empty for administrative actions, which return the kind as a reason
+    instead.
     """
 
     kind: Refusal

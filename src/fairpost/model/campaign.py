@@ -72,7 +72,7 @@ class Campaign:
     workspace: str
     name: str
     state: CampaignState
-    reason: Reason | None  # why it is in this state, if this needs explaining
+    reason: Reason | None  # why the campaign is in this state, if that needs explaining
     sequence: str
     sequence_id: int
     steps: tuple[Step, ...]
@@ -82,8 +82,8 @@ class Campaign:
     has_footer: bool  # an unsubscribe line is added if a template has none
     by_recipients_clock: bool  # for prospects with a time zone, the window uses their local time
     user: str
-    labels: Mapping[str, Any]  # for its e-mails: type, tags, metadata
-    header_fields: HeaderFields  # for its e-mails; they take precedence over the template's
+    labels: Mapping[str, Any]  # for the campaign's e-mails: type, tags, metadata
+    header_fields: HeaderFields  # for the campaign's e-mails; these take precedence over the template's
     created_at: datetime
     starts_at: datetime | None
     launched_at: datetime | None

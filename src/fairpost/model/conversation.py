@@ -57,7 +57,7 @@ class Answer:
 class ReplyMail(Answer):
     """A message from the person, in a conversation."""
 
-    email_id: EmailId  # the e-mail it answers
+    email_id: EmailId  # the e-mail that the message answers
     account: str | None
     kind: ReplyKind
     at: datetime

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-LOCKED_FOR = timedelta(minutes=10)  # a failed attempt locks a key for this long; waiting e-mails cause more attempts
+LOCKED_FOR = timedelta(minutes=10)  # how long a failed attempt locks a key; waiting e-mails cause more attempts
 
 
 class Algorithm(StrEnum):
-    """Names as in the tags `a=` and `k=`, without the hash.
+    """Algorithm names as in the tags `a=` and `k=`, without the hash.
 
     Few receivers check Ed25519 signatures yet, so it is only used in addition to RSA.
     """
@@ -18,7 +18,7 @@ class Algorithm(StrEnum):
 
 
 class KeyState(StrEnum):
-    PENDING = "pending"  # its record has not been found yet, so it signs nothing
+    PENDING = "pending"  # the key's record has not been found yet, so the key signs nothing
     ACTIVE = "active"
     RETIRED = "retired"  # no longer signs; its record remains until mail in transit has arrived
 
@@ -58,7 +58,9 @@ class DkimKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedKey:
-    """An active key that an engine cannot open, because the vault key that seals it is missing or differs there."""
+    """An active key that an engine cannot open, because the vault key that seals it is missing or different on the
+    engine's machine.
+    """
 
     workspace: str
     domain: str

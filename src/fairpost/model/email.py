@@ -94,10 +94,10 @@ class Outgoing:
     user: str = ""
     due_at: datetime | None = None
     tier: Tier = Tier.NORMAL  # of its sender
-    is_fair: bool = True  # False: it was released outside the fair queue, in chronological order
+    is_fair: bool = True  # False: the e-mail was released outside the fair queue, in chronological order
     stream: str = ""
     sender_name: str | None = None  # shown with the account's address, if there is no `sender`
-    gap: Gap | None = None  # the pause before it, in addition to the account's own
+    gap: Gap | None = None  # the pause before this e-mail, in addition to the account's own
     bulk: Bulk | None = None  # None if it does not belong to a campaign
     signing: tuple[SealedKey, ...] = ()  # the DKIM keys for its workspace's domains
     public_id: str | None = None  # None if it predates public IDs and its headers still use its number

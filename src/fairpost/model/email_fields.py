@@ -33,8 +33,8 @@ class EmailField:
 
     name: str
     type: str = "string"
-    python: str = ""  # if the field has a different name there
-    python_type: str = ""  # if the field has a different type there
+    python: str = ""  # if the field has a different name in Python
+    python_type: str = ""  # if the field has a different type in Python
     default: str = ""
     chars_min: int = 0
     chars_max: int | None = None
@@ -227,7 +227,7 @@ BY_NAME = {each.name: each for each in EMAIL_FIELDS}
 
 
 def tags_of(written: Collection[str]) -> dict[str, str]:
-    """Parse a list of `name=value`. Raises ValueError."""
+    """Parse a list of `name=value` pairs. Raises ValueError."""
     tags: dict[str, str] = {}
     for each in written:
         name, sign, value = each.partition("=")

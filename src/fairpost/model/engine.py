@@ -1,7 +1,7 @@
 """Values that the database returns to engines and workers.
 
-They cover accounts with work, claims, leases after an outage, and the check that the server is the one that the engines
-confirmed.
+These values cover accounts with work, claims, leases after an outage, and the check that the server is the one that the
+engines confirmed.
 """
 
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ class FairpostError(Exception):
     code, which the front end renders.
     """
 
-    passes = False  # True if the error is temporary and waiting helps
+    passes = False  # True if the error is temporary, so waiting helps
     next_step: Reason | None = None
 
     def __init__(self, message: str = "", *, then: str = "", next_step: Reason | None = None) -> None:
@@ -85,7 +85,7 @@ class SettingsError(FairpostError):
 
 
 class VaultError(FairpostError):
-    """A key or a sealed secret cannot be used. The operator must fix it; the account is not to blame."""
+    """A key or a sealed secret cannot be used. The operator must fix the problem; the account is not to blame."""
 
 
 class KeysChanged(VaultError):

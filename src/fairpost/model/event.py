@@ -1,6 +1,6 @@
 """Events for programs: what happened to e-mails, accounts, campaigns, senders and domains.
 
-Their names are stable. The log for people is separate (see reasons/events.py).
+The names of these events are stable. The log for people is separate (see reasons/events.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -90,7 +90,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPage:
-    """A page of events. Continue after `cursor`, even if there are no events. `is_end` means that there are no more."""
+    """A page of events. Continue after `cursor`, even if there are no events. `is_end` means that there are no more
+    events.
+    """
 
     events: tuple[Event, ...]
     cursor: str | None

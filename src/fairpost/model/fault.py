@@ -1,4 +1,4 @@
-"""Faults of senders and accounts, with their counts. They are stored as codes with parameters."""
+"""Faults of senders and accounts, with their counts. Faults are stored as codes with parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,7 +36,7 @@ class Suspect:
     `sent` and `bounced` count e-mails on the account's current day. `refused` counts refusals since one of the sender's
     own e-mails was last accepted. `streak` counts refusals since any sender's e-mail was last accepted. `is_unbroken`
     means that no e-mail has been accepted since the first refusal in `refused`. `since` is when the sender started
-    using this account, and `accepted` is how many of the sender's e-mails were accepted there.
+    using this account, and `accepted` is how many of the sender's e-mails were accepted on this account.
     """
 
     workspace: str
@@ -62,7 +62,7 @@ class Sample:
     suspects: Sequence[Suspect]
     others_sent: int = 0
     is_shared: bool = False
-    blocks: int = 0  # the current number of blocks
+    blocks: int = 0  # number of senders that are currently blocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

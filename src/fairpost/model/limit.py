@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Plan(Protocol):
-    """A limit with several parts. `FORM` is how users write it."""
+    """A limit with several parts. `FORM` describes the notation that users enter."""
 
     FORM: ClassVar[str]
 
@@ -48,7 +48,7 @@ class Limit:
     """
 
     name: str = ""
-    type: Any = int  # or float, an enumeration, a plan
+    type: Any = int  # or a float, an enumeration or a plan
     is_optional: bool = False
     default: Any = None
     unit: str = ""
@@ -97,7 +97,7 @@ class Limit:
         return plan
 
     def stored(self, value: Any) -> Any:
-        """Read the value from its column, where a plan is stored as JSON.
+        """Convert a value read from the limit's column to the limit's type. Plans are stored as JSON.
 
         The value is not checked, because a region's part may exceed what users may enter.
         """
@@ -136,7 +136,7 @@ class Limit:
 
 
 def limit(default: T, **about: Any) -> T:
-    """Describe a field of a dataclass: see `Limit`."""
+    """Describe a field of a dataclass (see `Limit`)."""
     return field(default=default, metadata={"limit": Limit(**about)})
 
 

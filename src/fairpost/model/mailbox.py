@@ -25,7 +25,7 @@ class HeaderFields:
     reply_to: Mailbox | None = None
 
     def over(self, other: "HeaderFields") -> "HeaderFields":
-        """Combine these with `other`.
+        """Combine these values with those of `other`.
 
         If both define a value, this object's value takes precedence. The case of header names is ignored.
         """

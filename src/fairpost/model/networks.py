@@ -4,7 +4,7 @@ import ipaddress
 
 
 def network_of(address: str) -> str | None:
-    """Return an IPv4 address or the /64 of an IPv6 address. Return None if it is not an address."""
+    """Return an IPv4 address or the /64 of an IPv6 address. Return None if the text is not an address."""
     try:
         parsed = ipaddress.ip_address(address.strip())
     except ValueError:

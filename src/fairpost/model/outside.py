@@ -56,7 +56,7 @@ def campaign_key_outside(key: str, ids: PublicIds) -> str:
 
 
 def key_inside(key: str, ids: PublicIds) -> str:
-    """Return the stored form of a campaign key that was shown to a workspace. Other keys are unchanged."""
+    """Return the stored form of a campaign key that was shown to a workspace. Other keys are returned unchanged."""
     found = _KEY_OUTSIDE.fullmatch(key)
     if found is None:
         return key
@@ -89,7 +89,7 @@ def as_known(event: Event) -> Event:
 def as_told(event: Event, ids: PublicIds, *, to_operator: bool = False) -> dict[str, Any]:
     """Return the event in the form in which programs receive it over HTTP, by webhook and as JSON.
 
-    It contains `id`, `type` and `at`; all other fields that are not empty are in `data`.
+    The result contains `id`, `type` and `at`; all other fields that are not empty are in `data`.
     """
     event = event if to_operator else as_known(event)
     data = {

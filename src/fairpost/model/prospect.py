@@ -34,7 +34,7 @@ class ImportedProspects:
 
     added: int
     changed: int
-    same: int  # already known with all the values in the line
+    same: int  # already known, with all of the values in the line
     duplicates: int  # repeats of an earlier line
     bad: int
     bad_lines: tuple[BadProspectLine, ...] = ()

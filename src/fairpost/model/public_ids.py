@@ -14,7 +14,7 @@ from hmac import compare_digest
 from fairpost.model.ids import EmailId
 
 ROUNDS = 8
-REMEMBERED = 10_000  # IDs to cache; pages show the newest ones repeatedly, and converting an ID takes eight hashes
+REMEMBERED = 10_000  # number of cached IDs; pages often repeat the newest ones, and each conversion takes eight hashes
 SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which look like other characters
 CHARS = 13
 ID_MAX = 2**63 - 1  # a bigint
@@ -56,7 +56,7 @@ class Permutation:
 
     def forth(self, number: int) -> int:
         left, right = number >> 32 & _HALF, number & _HALF
-        for prefix in self._rounds:  # the same as _mixed, without eight calls: each e-mail sent needs this once
+        for prefix in self._rounds:  # the same as _mixed, inlined to save eight calls for each e-mail sent
             left, right = right, left ^ from_bytes(sha256(prefix + right.to_bytes(4, "big")).digest()[:4], "big")
         return left << 32 | right
 
@@ -75,7 +75,7 @@ def _mixed(prefix: bytes, half: int) -> int:
 class PublicIds:
     """The public IDs of one database.
 
-    E-mails created before `since` may have a Message-ID derived from their number, and they keep it.
+    E-mails created before `since` may have, and keep, a Message-ID derived from their number.
     """
 
     key: bytes = field(repr=False)
@@ -126,7 +126,7 @@ class PublicIds:
     def named_in(self, message_id: str) -> EmailId | None:
         """Return the e-mail to which this Message-ID may belong.
 
-        This proves nothing, because anyone can forge a Message-ID.
+        A Message-ID proves nothing, because anyone can forge it.
         """
         name = message_id.strip("<>").partition("@")[0].partition(".")[0]
         if found := self.email_id(name):

@@ -17,7 +17,7 @@ class Reached(StrEnum):
     BEFORE_DOT = "before_dot"  # interrupted before the message was complete, so the server cannot have accepted it
     AFTER_DOT = "after_dot"  # the message was complete, but no reply arrived, so the outcome is unknown
     REPLIED = "replied"
-    UNSENDABLE = "unsendable"  # nothing was sent; this server cannot accept such messages, so a retry will not help
+    UNSENDABLE = "unsendable"  # not sent, because this server cannot accept the message; a retry will not help
 
 
 class Step(StrEnum):

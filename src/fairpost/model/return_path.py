@@ -2,7 +2,7 @@
 e-mail.
 
 Reports and unsubscribe requests are sent to bounces+TOKEN@DOMAIN. Without a bounce domain, both go to the account's own
-mailbox. If that mailbox is read, unsubscribe requests have the token in the subject.
+mailbox. If the account's mailbox is read, unsubscribe requests have the token in the subject.
 """
 
 import re

@@ -17,7 +17,7 @@ class RightKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRight:
     """A missing privilege. `sql` is the statement that grants the privilege. If `sql` is None, `fairpost db migrate`
-    grants it.
+    grants the privilege.
     """
 
     kind: RightKind
@@ -32,7 +32,7 @@ def names(missing: Sequence[MissingRight]) -> str:
 
 def how_to_grant(missing: Sequence[MissingRight], *, migrate: str = MIGRATE) -> str:
     """Return the commands to run: SQL for an administrator, then `migrate` if needed. If there are many commands, only
-    the first few are included. Once those have been run, `fairpost doctor` shows the next ones.
+    the first few are included. Once those commands have been run, `fairpost doctor` shows the next ones.
     """
     statements = [right.sql for right in missing if right.sql][:NAMED_MAX]
     is_for_tenants = any(right.kind is RightKind.TENANT for right in missing)

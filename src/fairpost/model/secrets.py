@@ -11,8 +11,8 @@ NAMED = r"(?:pass(?:word|wd)?|pwd|secret|token|key)\s*(?:is|was|[:=])?\s*"
 def masked(text: str, *secrets: str | None) -> str:
     """Mask a secret that appears as a separate token, not inside a longer word.
 
-    A very short secret is masked only where the context shows that it is a secret. This is the case if it is the whole
-    text, is in quotes or brackets, or follows a word such as "password".
+    A very short secret is masked only if the context shows that it is a secret: it must be the whole text, be in quotes
+    or brackets, or follow a word such as "password".
     """
     for secret in sorted({each for each in secrets if each}, key=len, reverse=True):
         text = _masked(text, secret)

@@ -29,12 +29,12 @@ class AbuseMode(StrEnum):
     ENFORCE = "enforce"
 
 
-RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of mail that does not name a user
+RESERVED_USERS = ("key:", "login:", "person:")  # prefixes that identify the submitter of mail that does not name a user
 
 
 def normalize_user(name: str) -> str:
-    """Normalize a user's name. For ASCII names, the result always matches that of the database. For other names, it
-    almost always does; sql/base/users.sql is authoritative.
+    """Normalize a user's name. The result always matches the database's result for ASCII names, and almost always for
+    other names; sql/base/users.sql is authoritative.
     """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 
@@ -63,7 +63,7 @@ class SenderId:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A throttle. The sender's mail is held until `until`. After that, it gets the weight of the lowest tier."""
+    """A throttle. The sender's mail is held until `until`. The sender then gets the weight of the lowest tier."""
 
     since: datetime
     until: datetime
@@ -95,9 +95,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A sender. Its age is counted from `since`. If `since` is None, the sender does not count as young. `throttle` was
-    set automatically or manually and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle
-    is lifted manually. The scorer does not throttle the sender again before that time.
+    """A sender. The sender's age is counted from `since`; if that is None, the sender does not count as young.
+    `throttle` was set automatically or manually and is enforced only if `is_enforced` is true. `immune_until` is set
+    when a throttle is lifted manually. The scorer does not throttle the sender again before that time.
     """
 
     id: SenderId

@@ -1,6 +1,6 @@
 """An e-mail's states and every allowed transition between them. The database stores `waiting` for both scheduled and
-ready, which differ only in their due time. The schema's enum and CHECK constraints mirror these states and transitions;
-a test compares them.
+ready, which differ only in whether their due time has come. The schema's enum and CHECK constraints mirror these states
+and transitions; a test compares them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class DoubtPolicy(StrEnum):
     HOLD = "hold"
 
 
-Decision = Literal["sent", "failed", "resend"]  # on an e-mail in doubt
+Decision = Literal["sent", "failed", "resend"]  # what to do with an e-mail in doubt
 
 MEANING: Mapping[State, str] = {
     State.SCHEDULED: "due later, for a first attempt or a retry",

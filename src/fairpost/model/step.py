@@ -1,6 +1,6 @@
 """A step of an account: settling its last e-mail, beginning the next one, or both in one commit. Requests and answers
 are values, so one call can execute either a single account's step or the steps of many accounts. `number` is one more
-than that of the last acknowledged step. Repeated and late steps change nothing.
+than the number of the last acknowledged step. Repeated and late steps change nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,8 +37,8 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 class Settles:
     """The outcome of an e-mail.
 
-    `reason` explains why it was not sent. `soft_bounced` lists the recipients whose mailbox did not accept the e-mail
-    in any attempt.
+    `reason` explains why the e-mail was not sent. `soft_bounced` lists the recipients whose mailbox did not accept the
+    e-mail in any attempt.
     """
 
     email_id: EmailId
@@ -102,5 +102,5 @@ class StepAnswer:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the step was committed. If so, its number is used up."""
+        """Whether the step was committed, in which case its number is used up."""
         return self.settled == "settled" or self.is_begun

@@ -1,4 +1,4 @@
-"""Secret tokens. The database stores only their hashes."""
+"""Secret tokens, of which the database stores only the hashes."""
 
 from hashlib import sha256
 

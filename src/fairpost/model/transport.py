@@ -14,7 +14,7 @@ class Tls(StrEnum):
     """The TLS support that a server offers its clients."""
 
     TRUSTED = "trusted"
-    UNTRUSTED = "untrusted"  # its certificate is not valid for its name or is not trusted
+    UNTRUSTED = "untrusted"  # the server's certificate is not trusted, or is not valid for the server's name
     NONE = "none"
     UNREACHABLE = "unreachable"
 
@@ -23,7 +23,7 @@ class Security(StrEnum):
     """How a connection is encrypted."""
 
     IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
-    STARTTLS = "starttls"  # with STARTTLS, or the connection is not used
+    STARTTLS = "starttls"  # with STARTTLS; otherwise, the connection is not used
     OFFERED = "offered"  # with STARTTLS if the server offers it
     NONE = "none"
 
@@ -68,8 +68,8 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransport:
-    """Settings that this program cannot read. Only the account that they belong to is affected. Other accounts must
-    still be listed.
+    """Settings that this program cannot read. Only the account that the settings belong to is affected. All other
+    accounts must still be listed.
     """
 
     kind: str

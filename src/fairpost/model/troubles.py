@@ -21,8 +21,8 @@ class Troubles:
     answer: str | None = None
     refused: tuple[EmailId, ...] = ()
     last: EmailId | None = None
-    is_barred: bool = False  # the operator forbids its server
-    has_passed: bool = True  # whether an e-mail was accepted since the last problem
+    is_barred: bool = False  # the operator forbids the account's server
+    has_passed: bool = True  # whether an e-mail has been accepted since the last problem
     put_off: Mapping[EmailId, int] = field(default_factory=dict)
 
 

@@ -1,5 +1,5 @@
-"""The verdict on an e-mail after an attempt. Verdicts are values that are matched exhaustively. The store writes
-them.
+"""The verdict on an e-mail after an attempt. Verdicts are values that are matched exhaustively and written by the
+store.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    bounced: tuple[str, ...] = ()  # the other recipients received it
+    bounced: tuple[str, ...] = ()  # the other recipients received the e-mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Untouched:
 @dataclass(frozen=True, slots=True)
 class Deferred:
     """The failure concerns the account. The e-mail returns to the queue without losing an attempt. `until` is when the
-    account may send again, if the server named a time. `due_at` is when the e-mail is due again, if it must wait as
-    well.
+    account may send again, if the server named a time. `due_at` is when the e-mail is due again, if the e-mail must
+    wait as well.
     """
 
     until: datetime | None

@@ -19,14 +19,15 @@ class WebhookState(StrEnum):
     ACTIVE = "active"
     FAILING = "failing"  # nothing could be delivered for a while; deliveries are still retried
     PAUSED = "paused"
-    DISABLED = "disabled"  # switched off after a day of failures, or at the endpoint's request
+    DISABLED = "disabled"  # turned off after a day of failures, or at the endpoint's request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An endpoint. If `workspace` is None, it belongs to the operator and covers all workspaces.
+    """An endpoint. If `workspace` is None, the endpoint belongs to the operator and covers all workspaces.
 
-    If `kinds` is empty, it receives events of all kinds. It receives only events that have all of the `tags`.
+    If `kinds` is empty, the endpoint receives events of all kinds. The endpoint receives only events that have all of
+    the `tags`.
     """
 
     id: int
@@ -103,7 +104,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """An event to deliver. `attempts` counts earlier attempts. `since` is when it became pending, or None if it is new."""
+    """An event to deliver. `attempts` counts earlier attempts. `since` is when the event became pending, or None if the
+    event is new.
+    """
 
     event: Event
     attempts: int = 0

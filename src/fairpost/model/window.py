@@ -1,6 +1,7 @@
 """A workspace's sending window, in its time zone, and its daily quota.
 
-These are only settings. policy/windows applies the window to a time, and policy/quotas applies the quota to a day.
+This module contains only settings. policy/windows applies the window to a time, and policy/quotas applies the quota to
+a day.
 """
 
 from dataclasses import dataclass

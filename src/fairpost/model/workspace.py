@@ -38,7 +38,7 @@ class Workspace:
     name: str
     pools: tuple[str, ...]  # the operator's pools that the workspace may send through
     loans: tuple[Loan, ...]  # the same pools with the allowed From addresses
-    per_minute: int  # maximum number of requests with all of its keys combined
+    per_minute: int  # maximum number of requests per minute, with all keys combined
     created_at: datetime
     suspended_at: datetime | None
     reason: str | None
@@ -54,7 +54,7 @@ class WorkspaceSettings:
     accent: str | None = None  # a colour like #1d5fd1
     logo_url: str | None = None
     refuses_bad_domains: bool = (
-        False  # whether launches from a domain that failed a check are refused, not merely warned about
+        False  # whether launches from a domain that failed a check are refused instead of only causing a warning
     )
 
 
@@ -79,7 +79,8 @@ class ApiKey:
 class Domain:
     """A sending domain.
 
-    `token` is the required content of the DNS record. `proven_by` is dns, or the name of the operator who granted it.
+    `token` is the required content of the DNS record. `proven_by` is `dns`, or the name of the operator who granted the
+    domain.
     """
 
     domain: str

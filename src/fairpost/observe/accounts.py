@@ -1,4 +1,4 @@
-"""Reads accounts for display, those with problems first, and the latest failures of one account.
+"""Reads accounts for display (those with problems first), and the latest failures of one account.
 
 The cost depends on the number of accounts, not on the number of e-mails.
 """
@@ -32,7 +32,7 @@ ATTEMPTS_SEEN_MAX = 2_000  # number of newest attempts searched for an account's
 
 
 class Situation(StrEnum):
-    """What an account is currently doing, from worst to best."""
+    """The situations in which an account can be, from worst to best."""
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"
@@ -100,7 +100,8 @@ class AccountNow:
 class Accounts:
     """A selection of accounts. `all` counts every account; `found` counts those that match.
 
-    `listed` contains at most a hundred of the matches. They are sorted from worst to best, then by name.
+    `listed` contains at most a hundred of the matches. The listed accounts are sorted from worst to best, and then by
+    name.
     """
 
     all: int
@@ -122,7 +123,7 @@ class Failure:
 
 
 async def read_accounts(store: Store, *, workspace: str | None = None, shown: Show = shown) -> list[AccountNow]:
-    """Returns accounts, those with problems first, then by name. `shown` renders the conditions that the viewer may
+    """Returns accounts, sorted from worst to best and then by name. `shown` renders the conditions that the viewer may
     see.
     """
     facts = await read_account_facts(store, workspace=workspace)

@@ -19,8 +19,8 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # running campaigns examined at once, because finding out why one is waiting takes a few milliseconds
-WHY_AGE_MAX = timedelta(seconds=3)  # older reasons are read again
+ASKED_MAX = 5  # running campaigns examined at once; finding out why a campaign is waiting takes a few milliseconds
+WHY_AGE_MAX = timedelta(seconds=3)  # reasons that are older than this are read again
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 
@@ -82,7 +82,7 @@ class CampaignsWatch(Watch):
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """Returns the counts from each campaign's last snapshot.
 
-        Small running campaigns are counted now instead, as many of them as a few milliseconds allow.
+        Small running campaigns are counted immediately instead, as many of them as a few milliseconds allow.
         """
         rows = await self._store.fetch(
             """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at

@@ -42,7 +42,7 @@ class ProgressView:
     points: list[ProgressPoint]  # the last point is the snapshot
     by_account: list[AccountShare]
     foretold: KeptForecast | NoKeptForecast | None  # the forecast at launch
-    revised_forecast: KeptForecast | NoKeptForecast | None  # for what is left; None: not running, or not computed yet
+    revised_forecast: KeptForecast | NoKeptForecast | None  # for the remaining e-mails; None: not running or not known
     waiting: Condition
 
     @property

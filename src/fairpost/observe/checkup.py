@@ -396,8 +396,8 @@ def _stuck(facts: Facts) -> list[Condition]:
 
 
 def _mailboxes(facts: Facts) -> Iterable[Check]:
-    """Yields one row for each reason why mailboxes cannot be read or, if there is none, one row with the number of
-    mailboxes that are read.
+    """Yields one row for each reason why mailboxes cannot be read or, if there is no such reason, one row with the
+    number of mailboxes that are read.
     """
     readings = [one for each in facts.accounts if (one := reading_of(each, facts.now))]
     found: dict[str, list[Condition]] = {}

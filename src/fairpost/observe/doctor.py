@@ -1,7 +1,7 @@
 """Reads the facts for `fairpost doctor` about the machine, the server, the schema and the engines.
 
-It changes nothing. If one query fails, for example for lack of privileges or because the schema is missing, the others
-still run.
+It changes nothing. If one query fails, for example for lack of privileges or because the schema is missing, the other
+queries still run.
 """
 
 import shutil
@@ -47,7 +47,7 @@ SELECT s.name, s.setting, CASE s.source
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
 LOOKS_AT_THE_CLOCK = 3  # number of measurements, of which the shortest is the most precise
-OPEN_S_MIN = 60  # shorter transactions are normal
+OPEN_S_MIN = 60  # transactions shorter than this are normal
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
 
@@ -102,7 +102,7 @@ async def _skew_s(conn: "asyncpg.Connection") -> float:
 
 
 async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
-    """Returns the transactions in this database. Transactions in other databases do not block cleanup here."""
+    """Returns the transactions in this database. Those in other databases do not block cleanup in this database."""
     rows = await conn.fetch(
         """SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float AS age_s
            FROM pg_stat_activity a

@@ -29,9 +29,9 @@ class ListedEmail:
     route: str
     account: str | None
     recipients: tuple[Recipient, ...]
-    subject: str | None  # None if its content was deleted
+    subject: str | None  # None if the e-mail's content was deleted
     created_at: datetime
-    due_at: datetime | None  # None if it waits for the previous e-mail or for the end of its prospect's pause
+    due_at: datetime | None  # None while the e-mail waits for the previous one or for its prospect's pause to end
     finished_at: datetime | None
     attempts: int
     attempts_max: int

@@ -27,7 +27,7 @@ from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
 
-BOUNDS = range(0, 225, 8)  # the exported bounds, out of 301: each is twice the previous one, from 1 ms to 22 days
+BOUNDS = range(0, 225, 8)  # the exported bounds (out of 301), each twice the previous one, from 1 ms to 22 days
 
 Values = Mapping[tuple[str, ...], float]
 
@@ -101,7 +101,7 @@ class _Collector(Collector):
 
 
 def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
-    """Yields the reasons why mail is not being sent. docs/conditions.md lists all codes, a few dozen."""
+    """Yields the reasons why mail is not being sent. docs/conditions.md lists all of the few dozen codes."""
     times: Counter[tuple[str, ...]] = Counter()
     emails: Counter[tuple[str, ...]] = Counter()
     for each in conditions:

@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # hourly counters are kept for a day
 LISTED_MAX = 20
 URGENT_SUSPECT_MIN = 1_000  # this many urgent e-mails from one user in the window are suspicious
-HEALTH_AGE_MAX = timedelta(minutes=1)  # older values are outdated, because engines update them far more often
+HEALTH_AGE_MAX = timedelta(minutes=1)  # values older than this are outdated, because engines update them far more often
 ENGINE_AGE_MAX = timedelta(minutes=1)
 LIMITS_OF = 100  # limits are given for a claim of this size
 
@@ -165,7 +165,7 @@ class ThrottledSender(Throttle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleCounts:
-    """How many senders are throttled and held.
+    """How many senders are throttled, and how many are held.
 
     `stopped` senders are throttled to the point that none of their e-mails are being sent. `observed` senders would be
     throttled if throttling were on. `held` senders are held manually.
@@ -224,19 +224,19 @@ class FairnessReport:
     waiting: Waiting
     served: Served
     served_by: Mapping[str, Served]  # by queue, fair or not
-    top_workspaces: Sequence[Portion]  # the workspaces with the most served e-mails
+    top_workspaces: Sequence[Portion]  # the workspaces with the most e-mails served
     top_users: Sequence[Portion]
     waits: Mapping[str, Mapping[str, Took]]  # time from becoming due to the start of sending, by queue and tier
     durations: Mapping[str, Took]  # durations of sends, claims and commits
     throttling: Throttling
-    urgent: Sequence[UrgentUse]  # workspaces with the most urgent e-mails that became due in the window
+    urgent: Sequence[UrgentUse]  # workspaces in which the largest numbers of urgent e-mails became due in the window
     engines: Sequence[Engine]
     sent_total: Mapping[str, int]  # e-mails sent by each account since it was added
     histograms: Mapping[tuple[Measure, Tier], Waits]  # the histograms from which waits and durations are derived
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that serve senders now, or did so in the window."""
+        """The queues that serve senders now, or that served senders in the window."""
         return tuple(q for q in QUEUES if q in self.mode.queues or self.served_by[q].emails or self.waits[q])
 
 
@@ -244,7 +244,7 @@ class FairnessReport:
 class Share:
     """One workspace's share.
 
-    `waits` measures how long due e-mails wait until the workspace's own accounts start sending them. It is None if
+    `waits` measures how long due e-mails wait until the workspace's own accounts start sending them. `waits` is None if
     these accounts sent nothing.
     """
 
@@ -267,7 +267,7 @@ async def read_fairness(
 ) -> FairnessReport:
     """Reads the report with several queries, in parallel if connections are available.
 
-    The report is not a consistent snapshot. Show it to people, but do not base decisions on it.
+    The report is not a consistent snapshot. Show the report to people, but do not base decisions on it.
     """
     require_window(window)
     row = await store.row(_FAIRNESS, now or clock.stated())
@@ -314,7 +314,7 @@ async def read_health(store: Store, *, now: datetime) -> QueueHealth:
 
 
 async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
-    """Returns the part of the report that a workspace may see. It reveals nothing about other workspaces."""
+    """Returns the part of the report that a workspace may see. That part reveals nothing about other workspaces."""
     require_window(window)
     now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
     since = now - window
@@ -456,7 +456,7 @@ def _total(rows: Iterable[Any]) -> int:
 
 
 def _evenness(rows: Iterable[Any]) -> Evenness:
-    """Computes the evenness, given how many senders had each number of e-mails."""
+    """Computes the evenness from the number of senders for each number of e-mails."""
     spread = Counter[float]()
     for row in rows:
         spread[row["n"]] += row["times"]

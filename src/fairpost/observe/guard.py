@@ -52,9 +52,8 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """Three states to compare.
-
-    One is in this machine's file, one is recorded in the database, and one is the current state.
+    """Three states to compare: the one in this machine's file, the one recorded in the database, and the current state
+    of the database.
     """
 
     memories: dict[str, Memory]
@@ -89,7 +88,7 @@ async def guard(store: Store, home: Path) -> Guarded:
 
 
 async def remember(store: Store, home: Path) -> Guarded:
-    """Calls `guard`. If nothing is wrong, records in the file and in the database that this engine is running."""
+    """Calls `guard`. If nothing is wrong, records this engine's activity in both the file and the database."""
     guarded = await guard(store, home)
     look = await _look(store, home)
     if not guarded.is_sound or look.known is None or look.known.life is None:
@@ -118,7 +117,8 @@ async def lineage_of(store: Store, home: Path) -> tuple[Lineage, bool]:
 
 
 async def _look(store: Store, home: Path) -> _Look:
-    # The file is read first. If another process writes to both in between, only the state of the database can be newer.
+    # The file is read first. If another process then writes to both the file and the database, only the state read from
+    # the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
     row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
@@ -162,7 +162,7 @@ def _memories(home: Path) -> dict[str, Memory]:
         try:
             found[life] = Memory(**{**note, "life": life, "at": datetime.fromisoformat(note["at"])})
         except (KeyError, TypeError, ValueError):
-            continue  # from another version or damaged, so treated as missing
+            continue  # written by another version, or damaged, so treated as missing
     return found
 
 

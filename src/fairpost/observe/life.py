@@ -1,5 +1,5 @@
-"""The timeline of one e-mail. Contains each event as a sentence, what blocks the e-mail now, and the evidence if the
-e-mail is in doubt.
+"""The timeline of one e-mail. Contains a sentence for each event, a list of what blocks the e-mail now, and, if the
+e-mail is in doubt, the evidence.
 
 `tell` is pure; `life_of` reads the data for it. Account names appear only in the field `account`, which can be hidden
 from viewers who may not see them.
@@ -259,7 +259,7 @@ def _decided(each: Decision) -> Moment:
 
 
 def _last(email: ShownEmail) -> Moment:
-    """Returns the last moment. Its kind is the e-mail's state."""
+    """Returns the last moment. The kind of this moment is the e-mail's state."""
     kind = str(email.state)
     because = f": {brief(email.reason)}" if email.reason else ""
     match email.state:
@@ -326,7 +326,9 @@ def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterat
 
 
 def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
-    """Yields the time at which the e-mail fails if only one account may send it and that account is still suspended."""
+    """Yields the time at which the e-mail fails, provided that only one account may send it and that the account is
+    still suspended then.
+    """
     if not email.route.startswith("@"):
         return
     for patience in (account.patience for account in behind.accounts if account.patience):

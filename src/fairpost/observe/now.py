@@ -230,7 +230,7 @@ _HOURS = """
 
 
 def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
-    """Groups the rows by account. An account may have claimed e-mails from two routes: its pool's and its own."""
+    """Groups the rows by account. An account may hold claimed e-mails from two routes: its pool's and its own."""
     found: dict[AccountId, InHand] = {}
     for row in rows:
         id_ = AccountId(row["account_id"] or 0)

@@ -20,7 +20,7 @@ OVERDUE = timedelta(hours=1)  # a mailbox is read every half hour, even if the s
 
 class ReadingState(StrEnum):
     OFF = "off"
-    WAITING = "waiting"  # for an engine to start reading
+    WAITING = "waiting"  # waiting for an engine to start reading
     READING = "reading"
     FAILING = "failing"
 

@@ -1,4 +1,4 @@
-"""A short-lived cache: many viewers share one read."""
+"""A short-lived cache that lets many viewers share one read."""
 
 import asyncio
 from collections import OrderedDict

@@ -36,7 +36,7 @@ class Scrapes:
         return await self._recent.look(self._look)
 
     async def answer(self, _: Request) -> Response:
-        """Responds even if the database is unavailable, because Prometheus will try again."""
+        """Responds with an error if the database is unavailable; Prometheus will try again."""
         try:
             return Response(await self.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
         except (FairpostError, *DRIVER_ERRORS) as error:
@@ -49,7 +49,7 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
     listener = _listener(host, port)
     config = uvicorn.Config(
         Starlette(routes=[Route("/metrics", Scrapes(look).answer)]),
-        http="h11",  # already limits the size of request headers
+        http="h11",  # h11 already limits the size of request headers
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -36,7 +36,7 @@ class Wanted:
 
     @property
     def is_anything(self) -> bool:
-        """Whether all e-mails match. If so, a page of results needs no search."""
+        """Whether all e-mails match, in which case a page of results needs no search."""
         return not self._given()
 
     def as_json(self) -> str:
@@ -105,7 +105,8 @@ async def find_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> Found:
-    """Tries to interpret the text as an ID, address, key and campaign, in this order. Uses the first kind that matches.
+    """Tries to interpret the text as an ID, an address, a key and a campaign, in this order, and uses the first kind
+    that matches.
 
     `id_` is the text parsed as an ID, if that is possible. `home` is the workspace whose keys and campaigns are
     searched if no workspace is given.

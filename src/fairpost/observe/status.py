@@ -1,4 +1,4 @@
-"""Reads the facts for `fairpost status`. This takes the same time with ten e-mails waiting as with ten million."""
+"""Reads the facts for `fairpost status`, which takes the same time with ten e-mails waiting as with ten million."""
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
@@ -25,7 +25,7 @@ HOLDS_SEEN_MAX = 1_000  # maximum number of holds, including throttles and gates
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
     """Reads all parts one after another.
 
-    The result is not a consistent snapshot. Show it to people, but do not base decisions on it.
+    The result is not a consistent snapshot. Show the result to people, but do not base decisions on it.
 
     Finished e-mails are counted one by one, so frequent callers should omit them.
     """
@@ -56,7 +56,7 @@ async def read_pause(store: Store, *, now: datetime) -> Pause | None:
 
 
 async def read_holds(store: Store, *, now: datetime, workspace: str | None = None, by_hand: bool = False) -> list[Hold]:
-    """Returns the holds with the most e-mails waiting behind them, in all workspaces or one.
+    """Returns the holds with the most e-mails waiting behind them, in all workspaces or in one.
 
     With `by_hand`, throttles and gates are left out.
     """

@@ -1,6 +1,6 @@
 """Detect abuse. Compute a sender's score for the last 24 hours and decide the consequences.
 
-Counters are passed in. This module looks up nothing and applies nothing. Weights and tiers are in `tiers`.
+The caller passes in the counters; this module looks up nothing and applies nothing. Weights and tiers are in `tiers`.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def is_young(created_at: datetime | None, *, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """One sender's counters for each hour, keyed by the hour's start, and its volume on each previous day, oldest
-    first.
+    """One sender's counters for each hour, keyed by the hour's start, and the sender's volume on each previous day,
+    oldest first.
 
     `created_at` is None if unknown. Volume is counted ahead of time, so future hours may already have a volume.
     """
@@ -75,7 +75,7 @@ class Score:
 
 
 class Scorer(Protocol):
-    """Computes a score from the counters. It must return at once. You can replace it with a scorer of your own."""
+    """Computes a score from the counters, and must return at once. You can use a scorer of your own instead."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score: ...
 
@@ -91,8 +91,8 @@ POINTS = {Rule.BOUNCES: 30, Rule.REJECTS: 20, Rule.SPIKE: 25, Rule.YOUNG: 40}
 
 
 class RuleScorer:
-    """Gives points for each broken rule, up to 100 in total. It compares integers, so rounding does not affect the
-    limits.
+    """Gives points for each broken rule, up to 100 in total. The scorer compares integers, so rounding does not affect
+    the limits.
     """
 
     def score(self, activity: Activity, *, now: datetime) -> Score:
@@ -174,7 +174,7 @@ def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetim
     """Return when to score again even if nothing happens, or None to wait until something does.
 
     After a throttle, the sender keeps a low weight until the score has fallen. Time alone changes the score when an
-    hour enters or leaves the last 24, and when the account stops being young.
+    hour enters or leaves the last 24 hours, and when the sender stops being young.
     """
     if throttle is None:
         return None
@@ -187,7 +187,7 @@ def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetim
 
 
 def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now: datetime) -> Throttle | None:
-    if throttle is not None:  # it may have begun under a longer maximum
+    if throttle is not None:  # the throttle may have begun under a longer maximum
         throttle = replace(throttle, until=min(throttle.until, throttle.since + policy.throttle_max))
     if score.value <= policy.threshold or score.confidence < policy.confidence_min:
         # A sender that was held because of bounces must not be released merely because held mail cannot bounce.

@@ -15,7 +15,7 @@ from fairpost.model.fault import Bounces, Fault, Refusals, Sample, Suspect
 from fairpost.model.reason import Reason
 
 BOUNCES_MIN = 2  # a single bounce is not held against a sender
-REFUSALS_MAX = 5  # continuing after this many in a row would make a whole campaign fail
+REFUSALS_MAX = 5  # continuing after this many refusals in a row would make a whole campaign fail
 ESTABLISHED_AGE = timedelta(days=7)
 ESTABLISHED_SENT = 100
 BLOCKS_MAX = 100  # per account; SQL uses the same number

@@ -33,7 +33,7 @@ def problem_of_schedule(schedule: Schedule, now: datetime) -> str | None:
 
 
 def openings(schedule: Schedule, timezone: str | None, *, now: datetime, until: datetime) -> tuple[Span, ...] | None:
-    """Return the times when the window is open, or None if it always is.
+    """Return the times when the window is open, or None if it is always open.
 
     If a time zone is given, the window applies to its local time.
     """

@@ -35,9 +35,9 @@ class CampaignFacts:
     in_hand: int = 0
     in_doubt: int = 0
     parked: int = 0
-    next_due_at: datetime | None = None  # for the e-mails scheduled for later
+    next_due_at: datetime | None = None  # when the first e-mail scheduled for later is due
     gates: tuple[Gate, ...] = ()
-    is_open_somewhere: bool = True  # some of its streams may send
+    is_open_somewhere: bool = True  # whether at least one of its streams may send
     held: Condition | None = None
     routes: Sequence[Condition] = ()
 

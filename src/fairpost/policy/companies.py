@@ -1,6 +1,6 @@
 """Group addresses by company domain. Addresses at public mailbox providers are not grouped."""
 
-# Domains of personal mailboxes. They match exactly, so a subdomain needs its own entry.
+# Domains of personal mailboxes. Only exact matches count, so a subdomain needs its own entry.
 PUBLIC = frozenset(
     [
         "gmail.com",

@@ -9,8 +9,8 @@ later. Conditions that end automatically come third: limits, or a pause that the
 sending itself come fourth: everything is paused, no engine or worker is running yet, or an e-mail is stuck on the wire.
 Normal activity comes last: the account is sending (now or until recently), or it has nothing to do.
 
-A waiting e-mail has exactly one cause. If the e-mail is held and its route is broken, the route is reported, because
-the e-mail could not be sent even after its release.
+Exactly one cause is reported for each waiting e-mail. If the e-mail is held and its route is broken, the route is
+reported, because the e-mail could not be sent even after its release.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,9 +27,9 @@ from fairpost.policy.facts import Facts, Hold, Pause, Route
 from fairpost.policy.limits import NotBefore
 from fairpost.policy.verdicts import key_locked
 
-PACE_WORTH_TELLING = timedelta(minutes=1)  # shorter pauses are normal while an account is working
+PACE_WORTH_TELLING = timedelta(minutes=1)  # pauses shorter than this are normal while an account is working
 SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for this long is considered stuck
-SENDING_FOR = timedelta(seconds=5)  # after a send and the pause that follows it
+SENDING_FOR = timedelta(seconds=5)  # how long an account counts as sending after a send and the pause that follows
 
 
 PAUSED = ("everything.paused", "everything.restored")
@@ -52,8 +52,8 @@ class Tone(StrEnum):
 class Condition:
     """A condition.
 
-    `waiting` is the number of e-mails that it affects. `accounts` is the number of accounts on the route. The condition
-    itself is that of the deciding account.
+    `waiting` is the number of e-mails that the condition affects. `accounts` is the number of accounts on the route.
+    The condition itself is that of the deciding account.
     """
 
     reason: Reason
@@ -217,7 +217,7 @@ def _condition(
 
 
 def diagnose(facts: Facts) -> list[Condition]:
-    """Return everything that keeps mail from being sent now, worst first. If nothing does, the result is empty."""
+    """Return everything that keeps mail from being sent now, worst first."""
     found = [
         *([of_pause(facts.pause)] if facts.pause else []),
         *_of_routes(facts),
@@ -311,7 +311,7 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
         if found.code == "engine.none":
             no_engine.append(found)
         elif found.code in PAUSED:
-            continue  # reported once, before all other conditions
+            continue  # `diagnose` reports a pause once, before all other conditions
         elif found.keeps_mail_back and (route.due or found.tone in (Tone.FAULT, Tone.STOPPED)):
             yield found
     if no_engine:
@@ -370,7 +370,7 @@ def _stranded(facts: Facts) -> Iterable[Condition]:
 
 
 def headline(facts: Facts, found: Sequence[Condition], *, per_s: float) -> Condition:
-    """Return what to report first. `per_s` is the recent rate in e-mails per second. It is 0 at the first check."""
+    """Return what to report first. `per_s` is the recent rate in e-mails per second, or 0 at the first check."""
     total = facts.total()
     waiting = sum(route.waiting for route in facts.routes) + total.claimed
     if facts.pause is not None:

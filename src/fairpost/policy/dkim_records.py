@@ -8,7 +8,7 @@ from fairpost.model.dkim import DkimKey
 
 class Published(StrEnum):
     THERE = "there"
-    OTHER = "other"  # a record exists, but with a different key or none
+    OTHER = "other"  # a record exists, but has a different key or no key
     MISSING = "missing"
     UNKNOWN = "unknown"  # the DNS query failed
 
@@ -29,6 +29,6 @@ def _fits(key: DkimKey, tags: Mapping[str, str]) -> bool:
 
 
 def read_tags(record: str) -> dict[str, str]:
-    """Parse `v=DKIM1; k=rsa; p=…`. The values may contain white space anywhere."""
+    """Parse `v=DKIM1; k=rsa; p=…`. Values may contain white space anywhere."""
     pairs = (part.partition("=") for part in record.split(";") if "=" in part)
     return {name.strip().lower(): "".join(value.split()) for name, _, value in pairs}

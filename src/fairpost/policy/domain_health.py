@@ -25,7 +25,7 @@ STRANGER = "240.0.0.1"  # a reserved address that sends no mail, so if SPF passe
 class Grade(StrEnum):
     GOOD = "good"
     WARNING = "warning"
-    BAD = "bad"  # Gmail, Yahoo or Microsoft refuse bulk mail because of it
+    BAD = "bad"  # a reason for Gmail, Yahoo or Microsoft to refuse bulk mail
     UNKNOWN = "unknown"  # the DNS query failed
 
 
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spf:
-    """A domain's SPF results for an address that sends none of its mail and for our servers' addresses."""
+    """A domain's SPF results for our servers' addresses, and for an address that sends none of the domain's mail."""
 
     domain: str
     stranger: Evaluated
@@ -70,7 +70,7 @@ class SendingHost:
     """A server that sends the domain's mail.
 
     `signs` means that the server adds DKIM signatures itself. `is_own` means that the server does not belong to a known
-    provider. In that case, `names` lists the names of its public addresses. If `tls` is None, TLS was not checked.
+    provider. For such a server, `names` lists the names of its public addresses. If `tls` is None, TLS was not checked.
     `envelope` is the domain of the envelope sender, if that differs from the domain in From.
     """
 
@@ -84,7 +84,7 @@ class SendingHost:
 
     @property
     def is_private(self) -> bool:
-        """Whether all its addresses are private. If they are, receivers see a different address, which is not known
+        """Whether all of the server's addresses are private. Receivers then see a different address, which is not known
         here.
         """
         return bool(self.addresses) and not any(is_public(address) for address in self.addresses)
@@ -147,7 +147,7 @@ def _spf(spf: Spf, sender: str, hosts: Sequence[SendingHost]) -> Finding:
     if stranger.result is Result.PASS:
         return Finding(what="spf", grade=Grade.BAD, reason=Reason("domain.spf_allows_all", domain=domain))
     if broken:
-        is_passed = bool(known) and not missing  # a broken term must come after those that allow our servers
+        is_passed = bool(known) and not missing  # if so, the broken term comes after those that allow our servers
         grade = Grade.WARNING if is_passed else Grade.BAD
         return Finding(what="spf", grade=grade, reason=_broken(domain, broken[0]))
     if missing and not errors:
@@ -282,8 +282,8 @@ _POLICIES = ("none", "quarantine", "reject")
 
 
 def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey], spf: Sequence[Finding]) -> Finding:
-    """Judge the record and whether mail passes it. `keys` are the keys with valid signatures, and `spf` holds the SPF
-    findings so far.
+    """Judge the DMARC record, and whether mail passes DMARC. `keys` are the keys with valid signatures, and `spf` holds
+    the SPF findings so far.
     """
     if looked.dmarc_error:
         return _unknown("dmarc", domain, looked.dmarc_error)

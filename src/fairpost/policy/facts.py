@@ -20,7 +20,7 @@ from fairpost.model.states import State
 class InHand:
     """Claimed e-mails.
 
-    `undecided` counts the e-mails in doubt that must be settled manually. Other e-mails in doubt are sent again.
+    `undecided` counts the e-mails in doubt that must be settled manually. All other e-mails in doubt are sent again.
     """
 
     claimed: int = 0
@@ -31,8 +31,8 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The e-mails that are waiting for a pool or for an account (`@name`). `due` means that some of them may be sent
-    now.
+    """The e-mails that are waiting for a pool or for an account (`@name`). `due` means that some of these e-mails may
+    be sent now.
     """
 
     route: str
@@ -67,7 +67,7 @@ class Stop:
 class Hold(Stop):
     """A hold on part of the queue.
 
-    If `until` is None, it lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
+    If `until` is None, the hold lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
     `throttled`, or `closed` (the window of a campaign). `campaign` is the campaign whose stream is held. `routes` are
     the routes of the held e-mails.
     """
@@ -80,7 +80,7 @@ class Hold(Stop):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedMail:
-    """A workspace's mail that no account on this route may send. `block` is the first block to end."""
+    """A workspace's mail that no account on this route may send. `block` is the block that ends first."""
 
     route: Route
     block: Block

@@ -1,7 +1,7 @@
 """The fair claim in plain Python: start-time fair queueing over a tree, one e-mail at a time.
 
-This is the simplest form of the algorithm, which the SQL runs in batches and under locks. Tests compare the SQL with
-this form; the forecast and the simulation use it without a database.
+This module is the simplest form of the algorithm, which the SQL runs in batches and under locks. Tests compare the SQL
+with this form; the forecast and the simulation use it without a database.
 """
 
 from __future__ import annotations

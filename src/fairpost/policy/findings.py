@@ -1,4 +1,4 @@
-"""Facts for the check-up about the machine, server, schema and engines. checkup.py judges them."""
+"""Facts about the machine, server, schema and engines, for the check-up. checkup.py judges them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +87,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The account defined by this process's environment variables. `trouble` explains why it cannot be determined."""
+    """The account defined by this process's environment variables. `trouble` explains why the account cannot be
+    determined.
+    """
 
     account: str
     is_there: bool = False
@@ -98,7 +100,9 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDomain:
-    """A sending domain, as found by its last check. `is_own` means that it belongs to the operator's own workspace."""
+    """A sending domain, as found by its last check. `is_own` means that the domain belongs to the operator's own
+    workspace.
+    """
 
     workspace: str
     domain: str

@@ -1,5 +1,5 @@
 """Compute the queue's health and the resulting in-flight limit for each tier. The limits only divide capacity among the
-tiers. They never leave capacity unused while something could be sent.
+tiers. The limits never leave capacity unused while something could be sent.
 """
 
 import math

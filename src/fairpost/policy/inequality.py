@@ -69,8 +69,8 @@ def summary(values: Values) -> Summary | None:
 
 
 def quantile(values: Values, q: float) -> float | None:
-    """Return the smallest value that at least this fraction of all values do not exceed. It is always a value that
-    occurred.
+    """Return the smallest value that at least this fraction of all values do not exceed. The result is always one of
+    the values.
     """
     pairs = _sorted(values)
     count = sum(times for _, times in pairs)
@@ -119,7 +119,7 @@ class Waits:
         return timedelta(microseconds=found) if found is not None else None
 
     def values_us(self) -> dict[float, int]:
-        """Return the waits as a mapping of values, for the other figures in this file."""
+        """Return the waits as a mapping from each value to its frequency, for the other figures in this file."""
         return {_in_bucket_us(bucket): times for bucket, times in self.buckets.items()}
 
     def to_json(self) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def refund(usage: Usage) -> Usage:
 
 
 def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
-    """Drop windows that have ended. The next send begins new ones."""
+    """Drop windows that have ended. The next send begins new windows."""
     if usage.hour_started_at is not None and now >= usage.hour_started_at + HOUR:
         usage = changed(usage, hour_started_at=None, hour_used=0)
     if usage.day_started_at is not None and now >= usage.day_started_at + DAY:
@@ -153,7 +153,7 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
     """Return how many e-mails an account that may begin now should claim.
 
     The number is one, plus what the account can send in the next quarter of a second within all limits. `each_s` is the
-    duration of one send. If it is None, the number is one.
+    duration of one send. If `each_s` is None, the number is one.
     """
     usage = roll_windows(limits, usage, now=now)
     longest_s = max(limits.delay_ms, limits.gap_max_ms or 0) / 1000
@@ -185,7 +185,7 @@ def charge_many(
     limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, count: int, roll: float = 0.0
 ) -> Usage:
     """Return the state after this many sends, one per interval starting now, as if they were charged one by one. There
-    must be `room` for them.
+    must be `room` for these sends.
     """
     assert count >= 1
     assert interval > timedelta()
@@ -241,7 +241,7 @@ def _round_room(left: timedelta, length: timedelta, most: int, used: int, interv
 
 
 def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime, interval: timedelta) -> int:
-    if any(c.units != each for c in charges):  # a recent send used a different number, so only free units are counted
+    if any(c.units != each for c in charges):  # a recent send used a different number of units: count only free units
         return (most - sum(c.units for c in charges)) // each
     return _sliding_room(charges, MINUTE, most // each, now, interval)
 
@@ -302,7 +302,7 @@ def _daily_barrier(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotB
             yield NotBefore(day_ends_at, reason)
         return
     moment = _since(usage, now - DAY)[-most].at + DAY
-    if day_ends_at is not None and day_ends_at < moment:  # the next step of the warm-up may come first
+    if day_ends_at is not None and day_ends_at < moment:  # the warm-up may reach its next step first
         stepped = roll_windows(limits, usage, now=day_ends_at)
         yield from list(_daily_barrier(limits, stepped, day_ends_at)) or [NotBefore(day_ends_at, reason)]
     else:

@@ -44,8 +44,8 @@ def allowed_on(quota: Quota, day_number: int) -> int | None:
 def day_number(first_day: date, day: date, window: SendingWindow | None = None) -> int:
     """Return this day's number, counting the first day as 1, whether or not anything was sent in between.
 
-    If there is a window, only its days count. Otherwise, the ramp-up would also grow over the weekend and jump on
-    Monday.
+    If there is a window, only its days count, because otherwise the ramp-up would also grow over the weekend and jump
+    on Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
     return max(1, count)  # after a change to a time zone farther west, today may be the day before the first day

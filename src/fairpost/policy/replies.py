@@ -19,7 +19,7 @@ from fairpost.policy.reply_phrases import Phrases, fold
 __all__ = ["Meaning", "ReplyClass", "Scope", "is_switched_off", "meaning"]
 
 TEXT_CHARS_MAX = 2_000  # the reason is at the start; the rest consists of links and traces
-WAIT_MAX = timedelta(days=2)  # longer waits are not plausible
+WAIT_MAX = timedelta(days=2)  # waits longer than this are not plausible
 
 NO_CODE = 0  # a failure that a program describes in words, such as "no connection" or "no such host"
 
@@ -66,7 +66,7 @@ def meaning(
     found = _by_smtp(code or _code_like(status), phase, status, text)
     if code == NO_CODE and found is findings.UNEXPLAINED:
         found = _said(rules.UNCODED, _words(text), code) or found
-    # For 552, the standard says: if it is about too many recipients, treat it as 452 (RFC 5321, 4.5.3.1.10).
+    # The standard says that a 552 about too many recipients must be treated as a 452 (RFC 5321, 4.5.3.1.10).
     is_temporary = 0 < code < 500 or (code == 552 and found is findings.TOO_MANY)
     return _meaning(found, text=text, is_temporary=is_temporary)
 
@@ -78,7 +78,9 @@ def is_switched_off(text: str) -> bool:
 
 
 def _code_like(status: str) -> int:
-    """Return the code implied by the enhanced status code of a text. If that is also missing, the words decide."""
+    """Return the code implied by the enhanced status code of a text. If the text has no such code either, its words
+    decide.
+    """
     return 450 if status.startswith("4.") else 550
 
 
@@ -86,7 +88,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
     words = f"{status} {_words(text)}"
     said, by_status = _said(rules.PLAIN, words, code), codes.BY_ENHANCED.get(status)
     if said is findings.FULL and by_status in (findings.TOO_FAST, findings.QUOTA):
-        said = None  # the quota is the sender's
+        said = None  # the text is about the sender's quota, not about a full mailbox
     is_login = phase is Step.AUTH and code != 421  # 421 may come at any time and closes the connection
     candidates = (
         said,
@@ -117,7 +119,7 @@ def _in_phase(found: Finding, phase: Step | None, code: int) -> Finding | None:
     if found is findings.CONTENT and phase in rules.BEFORE_CONTENT:
         return findings.BLOCKED
     if found is findings.PERHAPS_GONE and phase not in (None, Step.RCPT):
-        return None  # after the content, some servers reply "mailbox unavailable" to spam
+        return None  # after receiving the content, some servers reply "mailbox unavailable" to spam
     return found
 
 

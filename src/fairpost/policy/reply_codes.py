@@ -78,7 +78,7 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("x.3.4", TOO_BIG),
         ("5.3.5 5.4.6 5.4.14", LOOP),
         ("5.4.4 5.4.310", NO_DOMAIN),
-        ("5.4.7 5.4.300-319", UNREACHABLE),  # a later hop tried until its time limit was reached
+        ("5.4.7 5.4.300-319", UNREACHABLE),  # a later hop kept trying until its time limit was reached
         ("5.4.5", QUOTA),  # Google; the RFC means a congested network, as 4.4.5 still does
         ("x.5.3", TOO_MANY),
         ("x.6.0-20", FORMAT),
@@ -86,7 +86,7 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("x.7.3 x.7.8 x.7.12 x.7.57 x.7.139", LOGIN),
         ("x.7.13-14", FORBIDDEN),
         ("x.7.5-7", FORMAT),  # the message's signatures and encryption
-        ("x.7.9", BLOCKED),  # outside of a login, only Yahoo uses it: "policy reasons"
+        ("x.7.9", BLOCKED),  # outside a login, only Yahoo uses this code: "policy reasons"
         ("x.7.10", NO_TLS),
         ("x.7.16", TOO_BIG),
         ("x.7.17-18", GONE),  # RFC 7293: the mailbox or the domain has a new owner
@@ -216,7 +216,7 @@ BY_GRAPH_CODE: dict[str, Finding] = {
     "badrequest": FORMAT,
     "errorinvalidargument": FORMAT,
     "errorinvalidproperty": FORMAT,
-    "errorinvalidrecipients": FORMAT,  # the reply does not say which recipients
+    "errorinvalidrecipients": FORMAT,  # the reply does not say which recipients are invalid
     "errorinvalidrequest": FORMAT,
     "errormimecontentinvalid": FORMAT,
     "errormimecontentinvalidbase64string": FORMAT,

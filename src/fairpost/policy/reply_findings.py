@@ -17,7 +17,7 @@ class ReplyClass(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a refusal is about. Everything else may continue unaffected."""
+    """What a refusal is about. Anything outside this scope may continue unaffected."""
 
     RECIPIENT = "recipient"
     MESSAGE = "message"
@@ -138,5 +138,6 @@ NONSENSE = Finding("email.reply_unintelligible", _R.UNKNOWN, _S.MESSAGE, "The se
 
 FINDINGS = tuple(each for each in tuple(globals().values()) if isinstance(each, Finding))
 
-# Temporary, for a reason that concerns only this recipient. Three in a row concern three recipients, not the account.
+# Temporary, for a reason that concerns only this recipient. Three such replies in a row concern three recipients, not
+# the account.
 ITS_OWN = frozenset({FULL, FLOODED, TOO_MUCH_FOR_ONE, GREYLISTED})

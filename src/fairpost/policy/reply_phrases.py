@@ -23,8 +23,8 @@ class Phrases:
     def pattern(self) -> re.Pattern[str]:
         """The compiled pattern.
 
-        It is compiled on first use, because compiling all patterns takes a tenth of a second and most processes read no
-        replies.
+        The pattern is compiled on first use, because compiling all patterns takes a tenth of a second and most
+        processes read no replies.
         """
         return re.compile(self.expression)
 

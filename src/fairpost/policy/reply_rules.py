@@ -38,7 +38,7 @@ from fairpost.policy.reply_findings import (
 )
 from fairpost.policy.reply_phrases import Phrases, beside, row
 
-# Before RCPT TO, the server has not seen any recipient. Before DATA, it has not seen the content.
+# Before RCPT TO, the server has not seen any recipient. Before DATA, the server has not seen the content.
 BEFORE_RECIPIENTS = frozenset(
     {Step.CONNECT, Step.GREETING, Step.HELLO, Step.STARTTLS, Step.TLS, Step.AUTH, Step.MAIL},
 )

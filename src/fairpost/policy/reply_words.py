@@ -1,6 +1,6 @@
 """Words about mailboxes, by language, from which `reply_rules` builds its phrases. This module contains only data.
-Words are written without accents and may be truncated: `unbekannt` also matches `unbekannte`. They are matched against
-text that was normalized in the same way.
+Words are written without accents and may be truncated: `unbekannt` also matches `unbekannte`. The words are matched
+against text that was normalized in the same way.
 """
 
 # The subject of a reply. Replies about the sender are filtered out before these words apply.
@@ -61,7 +61,7 @@ CLOSED = (
     "已注销 | 已关闭 | 无效 | 無效 | 错误 | 無効 | 削除され | 廃止 | 삭제된 | 잘못된",
 )
 
-# Phrases about a recipient that exists but is disabled. Its owner or administrator can enable it again.
+# Phrases about a recipient that exists but is disabled. The recipient's owner or administrator can enable it again.
 DISABLED = (
     "disabled | deactivated | inactivated | archived | archivee | inactive | not active | not activated | now disabled",
     "desactive | deaktiviert | gesperrt wegen inaktivitat | inaktiv | gedeactiveerd | uitgeschakeld",
@@ -77,7 +77,7 @@ SUSPENDED = (
     "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
 )
 
-# Some servers use these phrases for a recipient that no longer exists. Others use them for any reason.
+# Some servers use these phrases for a recipient that no longer exists, and others use them for any reason.
 UNAVAILABLE = (
     "unavailable | not available | non disponible | pas disponible | indisponible | nicht verfugbar | nicht erreichbar",
     "niet beschikbaar | no disponible | nao disponivel | indisponivel | non disponibile | niedostepn | nedostupn",

@@ -12,7 +12,7 @@ from fairpost.model.reason import Reason
 
 GUARD = "restore guard"  # who paused sending, as shown to users
 ACCOUNTS_NAMED_MAX = 20
-EMAILS_NAMED_MAX = 40  # in total for all accounts, but at least two for each account
+EMAILS_NAMED_MAX = 40  # e-mails named in total for all accounts, but at least two for each account
 RECENT = timedelta(minutes=1)  # an engine that wrote within this time before the end was active at the end
 
 
@@ -45,7 +45,7 @@ class Statement:
     """The database's record of the engine's writes, or None if there is none.
 
     `last_at` is the time of the last write by any engine. `is_asked` means that the engines that were active at the end
-    are asked whether anything is missing.
+    are being asked whether anything is missing.
     """
 
     beats: int | None
@@ -78,7 +78,7 @@ class Sound:
 
 @dataclass(frozen=True, slots=True)
 class FailedOver:
-    """Another server continues where the first one left off. The engines check whether anything is missing."""
+    """Another server continues where the previous server left off. The engines check whether anything is missing."""
 
     before: int
     timeline: int
@@ -93,7 +93,9 @@ Lineage = First | Sound | FailedOver | Restored
 
 
 def judge_newcomer(seen: Identity, memories: Iterable[Memory], *, is_empty: bool) -> First | Restored:
-    """Judge a database without an identity. It is new, unless it has e-mails to send and an engine remembers it."""
+    """Judge a database without an identity. The database is new, unless it has e-mails to send and an engine remembers
+    it.
+    """
     here = (seen.system_identifier, seen.database_oid)
     for memory in memories if not is_empty and seen.system_identifier is not None else ():
         if (memory.system_identifier, memory.database_oid) == here:

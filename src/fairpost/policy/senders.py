@@ -131,7 +131,7 @@ def _means_the_same(before: Sender, after: Sender) -> bool:
 def _past_days(days: Mapping[date, int], now: datetime) -> tuple[int, ...]:
     """Return the daily volumes before the past 24 hours, starting with the first day that had mail.
 
-    The day on which those 24 hours begin is left out.
+    The day on which the past 24 hours begin is left out.
     """
     end = (now - DAY).astimezone(UTC).date()
     past = [day for day in days if day < end]

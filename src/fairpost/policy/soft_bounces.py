@@ -1,6 +1,6 @@
-"""Count soft bounces. An e-mail counts only once, after its last attempt: a mailbox that is full for an afternoon
-refuses every attempt, although its address is still good. The database decides after how many soft bounces an address
-is suppressed, because it counts them for all accounts together.
+"""Count soft bounces. An e-mail counts only once, after its last attempt, because a mailbox that is full for an
+afternoon refuses every attempt although its address is still good. The database decides after how many soft bounces an
+address is suppressed, because it counts them for all accounts together.
 """
 
 from fairpost.model.email import Outgoing

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Protocol
 
 LOOKUPS_MAX = 10  # maximum number of terms that cause DNS queries; beyond it, receivers treat the record as broken
-VOIDS_MAX = 2  # queries without an answer
+VOIDS_MAX = 2  # maximum number of queries without an answer
 MX_MAX = 10
 PTR_MAX = 10
 
@@ -20,7 +20,9 @@ Question = tuple[str, str]  # a name and a record type
 
 
 class Answer(Protocol):
-    """The answer to a DNS query. It has no records if the name does not exist, and an `error` if the query failed."""
+    """The answer to a DNS query. The answer has no records if the name does not exist, and an `error` if the query
+    failed.
+    """
 
     @property
     def records(self) -> tuple[str, ...]: ...
@@ -198,7 +200,7 @@ class _Walk:
             raise _Ended(Result.PERMERROR, Problem.LOOKUPS)
 
     def _expanded(self, text: str, domain: str, *, term: str) -> str:
-        """Return the name with its macros filled in. If the name is too long, labels on the left are removed."""
+        """Return the name with its macros expanded. If the name is too long, labels on the left are removed."""
         name = _MACRO.sub(lambda macro: self._filled(macro, domain), text).rstrip(".")
         while len(name) > NAME_CHARS_MAX and "." in name:
             name = name.partition(".")[2]

@@ -40,8 +40,8 @@ def tier_until(
 ) -> datetime | None:
     """Return when to check the tier again, or None to wait until something happens.
 
-    That is when an account stops being young or when a throttle ends. Whether the sender then stays in this tier
-    depends on the next score.
+    The tier is checked when a sender stops being young or when a throttle ends. Whether the sender then stays in its
+    tier depends on the next score.
     """
     if throttle is not None:
         return throttle.until if throttle.holds(now) else None

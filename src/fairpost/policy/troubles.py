@@ -48,7 +48,7 @@ def weigh(
             return _refused(troubles, email, verdict, report, now=now, roll=roll)
         case Deferred():
             return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
-        case Untouched(due_at) if due_at is not None:  # its domain's key is locked; other e-mails are still sent
+        case Untouched(due_at) if due_at is not None:  # this e-mail's key is locked; other e-mails are still sent
             return Weighed(verdict=verdict, troubles=troubles)
         case Untouched():
             met, rest = _rested(troubles, report, is_throttled=is_about_our_pace(report), now=now, roll=roll)
@@ -72,7 +72,7 @@ def _refused(
     if report.is_silent:
         return _silent(troubles, email, verdict, report, now=now, roll=roll)
     answer = _answer(report)
-    if answer is ReplyClass.ACCEPTED:  # some of its recipients received it
+    if answer is ReplyClass.ACCEPTED:  # some of the e-mail's recipients received it
         return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
     if answer is None:
         return Weighed(verdict=verdict, troubles=replace(troubles, unreachable=0, answer=None, refused=()))

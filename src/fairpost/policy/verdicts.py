@@ -127,7 +127,7 @@ def about(report: Report) -> Meaning | None:
 
 
 def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
-    """Return whether the e-mail was accepted for all recipients. This common case has a fast path."""
+    """Return whether the e-mail was accepted for all recipients. This function is a fast path for the common case."""
     return all(fate is _Fate.GOT_IT for fate in each.values())
 
 

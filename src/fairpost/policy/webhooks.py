@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 from fairpost.model.reason import Reason
 
-PAUSES_S = (5, 30, 120, 600, 1800, 3600, 7200, 10_800, 14_400)  # the last delay repeats
+PAUSES_S = (5, 30, 120, 600, 1800, 3600, 7200, 10_800, 14_400)  # the last delay is repeated
 JITTER = 0.2
 GIVE_UP_AFTER = timedelta(days=1)
-ATTEMPTS_MIN = 5  # no engine may have been running for most of the day
+ATTEMPTS_MIN = 5  # minimum, in case no engine was running for most of the day
 RETRY_AFTER_S_MAX = 3600.0
 
 

@@ -1,7 +1,7 @@
-"""Compute when a sending window is open. It is open whenever the local clock shows an open time, and the other rules
-follow from this one. A window that would begin in an hour that the clock skips begins at the end of that hour. If the
-clock shows an open hour twice, the window is open twice. Arguments and results are in UTC, and searches end after a
-year.
+"""Compute when a sending window is open. A window is open whenever the local clock shows an open time, and the other
+rules follow from this rule. A window that would begin in an hour that the clock skips begins at the end of that hour.
+If the clock shows an open hour twice, the window is open twice. Arguments and results are in UTC, and searches end
+after a year.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,8 +18,8 @@ Span = tuple[datetime, datetime]  # start included, end excluded
 
 
 class NeverOpens(FairpostError):
-    """A window has no open time within a year. Either it was never checked, or its holidays now cover every open
-    day.
+    """A window has no open time within a year. Either the window was never checked, or its holidays now cover every
+    open day.
     """
 
 
@@ -90,7 +90,7 @@ def next_day(timezone: str, now: datetime) -> datetime:
 
 
 def _openings(window: SendingWindow, start: datetime, end: datetime) -> Iterator[Span]:
-    """Yield the open spans in order, split wherever a stretch ends."""
+    """Yield the open spans in order. A span is split wherever one of the `_stretches` ends."""
     for begin, stop, offset in _stretches(ZoneInfo(window.timezone), start, end):
         today = (begin + offset).date()
         for opens, closes in _hours(window, (today - DAY, today, today + DAY)):

@@ -19,8 +19,8 @@ from fairpost.portals.values import LINE_RULE, is_line
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-SHOWN_BYTES_MAX = 102_400  # Gmail hides everything beyond this
-WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # for each part, unless the operator wrote it
+SHOWN_BYTES_MAX = 102_400  # Gmail hides everything beyond this size
+WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # maximum size of each part, unless the operator wrote it
 
 
 class _Rules(NamedTuple):
@@ -226,8 +226,9 @@ class Builder:
         return built
 
     def _unfit_values(self, sources: dict[str, Source], meta: Meta, portal: Portal) -> list[Problem]:
-        """Returns the problems that occur when the content alone is rendered, because their positions would be
-        different inside the layout."""
+        """Renders each part of the content alone, because problems would have different positions inside the layout.
+        Returns the problems.
+        """
         found = []
         for part, source in sources.items():
             for values in (meta.sample, meta.fewest):

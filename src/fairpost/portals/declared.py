@@ -35,7 +35,7 @@ DECODE_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)|\s*\(at end of do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """The declaration of a type. Its e-mails are not sent once `expires_after` has passed."""
+    """The declaration of a type. E-mails of the type are not sent once `expires_after` has passed."""
 
     description: str
     preheader: str

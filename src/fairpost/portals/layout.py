@@ -49,7 +49,7 @@ def escape_words(words: str) -> str:
 def placed(words: Source, before: str, problem: Problem) -> Problem:
     """Moves a problem in the filled layout to its position in the content. `before` is the layout up to the content."""
     message = f"in the portal's layout: {problem.message}"
-    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # the layout does not contain these lines
+    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # the filled layout does not contain these lines
     first_line, indent = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
     line = problem.line - first_line + 1
     column = problem.column - (indent if line == 1 else 0)

@@ -82,7 +82,7 @@ def portals_at(home: Path, *, brand: str | None = None) -> Portals:
 def built_in_portals(brand: str | None = None) -> Portals:
     """Returns the portals that are part of the package.
 
-    They are read only once per process, because reading them takes a while.
+    These portals are read only once per process, because reading them takes a while.
     """
     return load_portals(BUILT_IN, brand=brand)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fairpost.portals.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.reader import OPENING, TOKEN
 
-# These characters replace template tags in the masked source. No file contains them.
+# These characters, which no file contains, replace template tags in the masked source.
 PRINT, STATEMENT = "\ufdd1", "\ufdd2"
 PIECE = re.compile(
     r"<!--(?P<comment>.*?)-->"
@@ -138,7 +138,7 @@ def masked(source: str) -> str:
 
 
 def elements(mask: str) -> Iterator[Element]:
-    """Yields the HTML tags. Skips comments, and malformed parts, which `problems_of` reports."""
+    """Yields the HTML tags. Skips comments, as well as malformed parts, which `problems_of` reports."""
     for piece in PIECE.finditer(mask):
         if piece["name"]:
             yield _element(piece)

@@ -2,8 +2,9 @@
 
 Supports a small subset of CSS: selectors such as `p`, `.button` and `td.button`, and lists of such selectors. The more
 specific rule wins; among equally specific rules, the later one wins. An element's own style always wins. Media queries
-and external files are not supported. We do not use css-inline (4.4 MB), because it parses HTML as browsers do. It would
-move `{% if %}` out of a table, and the quotes in `{{ a or "b" }}` would end a link's attribute.
+and external files are not supported. We do not use css-inline (4.4 MB), because it parses HTML as browsers do. Parsing
+a layout in this way would move `{% if %}` out of a table, and the quotes in `{{ a or "b" }}` would end a link's
+attribute.
 """
 
 import re

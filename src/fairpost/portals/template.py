@@ -1,4 +1,5 @@
-"""One of the product's own e-mails, ready to render. It has a portal (hub, org, …) and a type (welcome, tfa, …).
+"""One of the product's own e-mails, ready to render. Each e-mail has a portal (hub, org, …) and a type (welcome, tfa,
+…).
 
 building.py builds it from files or custom content.
 """

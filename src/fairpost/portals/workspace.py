@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 KEPT_MAX = 512  # maximum number of compiled workspace templates
-KEPT_CHARS_MAX = 33_554_432  # for all of them together, because inlined styles can make a source ten times longer
+KEPT_CHARS_MAX = 33_554_432  # in all of these templates, because inlined styles can make a source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Override:
 class WorkspacePortals:
     """The portals with the workspaces' own content, for one event loop.
 
-    Names that are not in the files raise NotFound.
+    Raises NotFound for names that are not in the files.
     """
 
     def __init__(self, store: "Store", portals: Portals, *, kept: "Kept | None" = None) -> None:
@@ -85,7 +85,7 @@ class WorkspacePortals:
     async def remove_override(self, workspace: str, portal: str, mail_type: str) -> bool:
         """Removes an override. Returns False if there was no override.
 
-        This also works for content whose type no longer exists in the files.
+        Overrides of types that no longer exist in the files can be removed, too.
         """
         if not (NAME.fullmatch(portal) and NAME.fullmatch(mail_type)):
             self.portals.get(portal, mail_type)  # raises NotFound

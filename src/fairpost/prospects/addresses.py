@@ -1,7 +1,8 @@
 """Checks prospect addresses.
 
-The rule is the same as in `fairpost.parse_address` in SQL, which makes the final decision for every e-mail. This module
-finds invalid lines before anything is written. The database decides whether two addresses are the same.
+The rule is the same as that of the SQL function `fairpost.parse_address`, which makes the final decision for every
+e-mail. This module finds invalid lines before anything is written. The database decides whether two addresses are the
+same.
 """
 
 import re

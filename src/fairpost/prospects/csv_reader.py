@@ -83,8 +83,8 @@ _MARKED = "fairpost.broken"
 
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
-    """Replaces an undecodable byte with the character U+DC00 plus its value. No file can contain these characters, so
-    the affected line can be reported later.
+    """Replaces an undecodable byte with the character whose code is U+DC00 plus the byte's value. No file can contain
+    these characters, so the affected line can be reported later.
     """
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
@@ -140,7 +140,7 @@ _SPELLINGS = {
     "external_id": "id externalid prospectid",
 }
 _KNOWN = {spelling: field for field, spellings in _SPELLINGS.items() for spelling in spellings.split()}
-_ADDRESS_MAYBE = {"address": "email", "adresse": "email"}  # if no other column matches; otherwise, a postal address
+_ADDRESS_MAYBE = {"address": "email", "adresse": "email"}  # an e-mail address if no other column is; otherwise, postal
 _ADDRESS_NAMES = {*_SPELLINGS["email"].split(), *_ADDRESS_MAYBE}
 
 
@@ -264,7 +264,7 @@ class _Lines:
         self._reread_chars = 0
         self.record: list[str] = []
         self.last = skip  # the number of the record's last line
-        self.doubtful = 0  # lines up to this one may be part of a quoted field, such as notes, instead of prospects
+        self.doubtful = 0  # lines up to this one may belong to a quoted field, such as notes, and not be prospects
         for _ in range(skip):
             self._fresh()
 
@@ -280,7 +280,7 @@ class _Lines:
             yield line
 
     def _fresh(self) -> str:
-        """Returns the next line. If it is too long, returns only its beginning."""
+        """Returns the next line. If the line is too long, returns only its beginning."""
         line = rest = self._text.readline(RECORD_CHARS_MAX)
         while len(rest) == RECORD_CHARS_MAX and rest[-1] not in "\r\n":
             rest = self._text.readline(RECORD_CHARS_MAX)

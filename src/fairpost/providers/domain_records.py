@@ -1,5 +1,5 @@
-"""Looks up all DNS records of a domain that receivers check. These are SPF with its includes, DMARC, MX, and the
-addresses and names of the servers that send the domain's mail. policy/domain_health.py judges the result.
+"""Looks up all DNS records of a domain that receivers check. These records are SPF with its includes, DMARC, MX, and
+the addresses and names of the servers that send the domain's mail. policy/domain_health.py judges the result.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ class Preset:
     domains: tuple[str, ...]
     mx: tuple[str, ...]
     smtp: PresetServer | None  # the server that accepts mail from the provider's mailboxes, or None if unknown
-    choices: tuple[str, ...]  # the kinds of account for which the form offers it first
+    choices: tuple[str, ...]  # the kinds of account for which the form offers this preset first
     limits: Limits
 
 

@@ -1,6 +1,6 @@
 """Checks the quality of a message before it is sent to people. The check never raises, and its time is bounded for any
-input. It reports only what the message itself shows. It makes no requests, so no link is opened and no signature is
-verified.
+input. The check reports only what the message itself shows. It makes no requests, so no link is opened and no signature
+is verified.
 """
 
 from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ class Finding:
     """A finding.
 
     `what` is the short name of the check, which several findings may share. `code` identifies the finding for programs.
-    `text` describes it for people and tells them what to do.
+    `text` describes the finding for people and tells them what to do.
     """
 
     level: Level
@@ -42,7 +42,7 @@ def bad(what: str, text: str, *, fault: str = "") -> Finding:
 
 
 def finding(level: Level, what: str, text: str, *, fault: str = "") -> Finding:
-    """Makes a finding. Its code has the form `links.shows_another` or, without a `fault`, `links.good`."""
+    """Makes a finding, whose code has the form `links.shows_another` or, without a `fault`, `links.good`."""
     return Finding(level=level, what=what, code=f"{re.sub('[ -]', '_', what)}.{fault or level}", text=text)
 
 

@@ -43,7 +43,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markup:
-    """The content of HTML text. `is_cut` means that not all of it was read."""
+    """The content of HTML text. `is_cut` means that the text was not read to its end."""
 
     words: str
     links: tuple[Link, ...]
@@ -173,7 +173,7 @@ def _behind_unseen(text: str, name: str, at: int) -> int:
 
 
 def _attributes(text: str, at: int) -> tuple[dict[str, str] | None, int]:
-    """Returns the relevant attributes, and where the tag ends, or None if it never ends."""
+    """Returns the relevant attributes, and where the tag ends, or None if the tag never ends."""
     found: dict[str, str] = {}
     while (at := _end(_GAP, text, at)) < len(text):
         if text[at] == ">":

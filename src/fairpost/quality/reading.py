@@ -25,7 +25,7 @@ HEADERS_MAX = 1_000
 HEADER_CHARS_MAX = 20_000
 FILENAME_CHARS_MAX = 500
 PARTS_MAX = 1_000
-SEARCH_CHARS_MAX = 20_000  # for ten thousand messages, this takes a few hundred megabytes at worst
+SEARCH_CHARS_MAX = 20_000  # for ten thousand messages, these texts take up a few hundred megabytes at worst
 
 # Python codecs that no mail uses, or that convey no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}

@@ -12,7 +12,7 @@ from fairpost.policy.reply_findings import FINDINGS
 
 
 class Kind(StrEnum):
-    """The kinds of refusal. They are also error codes in the HTTP API."""
+    """The kinds of refusal. These kinds are also error codes in the HTTP API."""
 
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"

@@ -20,7 +20,7 @@ _STOPS = (".", "!", "?", "…")
 
 
 def sentence(reason: Reason, zone: str | None = None) -> str:
-    """Returns the reason as a sentence. Times are in `zone`, or in UTC if it is None."""
+    """Returns the reason as a sentence. Times are in `zone`, or in UTC if `zone` is None."""
     return filled(CATALOGUE[reason.code].sentence, reason, zone)
 
 

@@ -1,6 +1,6 @@
-"""A server for the bounce address. It accepts reports about Fairpost's e-mails over SMTP or LMTP and relays nothing. A
-250 reply after the dot guarantees that the message's content is committed. Otherwise, the sender receives a 451 reply
-and tries again.
+"""A server for the bounce address. The server accepts reports about Fairpost's e-mails over SMTP or LMTP, and relays
+nothing. A 250 reply after the dot guarantees that the message's content is committed. Otherwise, the sender receives a
+451 reply and tries again.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class ReceiverOptions:
 
 
 class Receiver(Listening):
-    """The server. It runs in the event loop that starts it."""
+    """The server, which runs in the event loop that starts it."""
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""The regions and their database URLs. This module does not connect to them.
+"""The regions and their database URLs. This module does not connect to the databases.
 
 Regions are configured as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
 """

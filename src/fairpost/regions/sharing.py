@@ -33,7 +33,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """The share that a region should have, compared with its current row."""
+    """A region's new share of the limits, compared with the region's current row."""
 
     region: str
     percent: int
@@ -50,7 +50,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The slices, in the order in which they are written."""
+    """The slices, in the order in which they are to be written."""
 
     name: str
     whole: Limits
@@ -85,7 +85,7 @@ async def plan(
 
 
 async def carry_out(stores: RegionStores, shared: Plan, vault: Vault, *, record: Record | None = None) -> None:
-    """Commits each region separately. If it is interrupted, run it again.
+    """Commits each region separately. If the call is interrupted, repeat it.
 
     `record` is called within each region's commit.
     """
@@ -207,7 +207,7 @@ async def _write(
         return
     id_ = there.id if there else await store.next_account_id()
     changes: dict[str, Any] = {**_facts(shared.source), **asdict(each.limits)}
-    if there is None:  # from then on, each region manages its own row
+    if there is None:  # after the account has been created here, each region manages its own row
         changes |= {"status": shared.source.status, "status_reason": shared.source.status_reason}
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:

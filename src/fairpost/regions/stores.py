@@ -1,6 +1,6 @@
 """A store for each region, opened on first use. A failure in one region does not affect others.
 
-This is for programs that serve several regions at once; an engine serves only its own region.
+This module is for programs that serve several regions at once; an engine serves only its own region.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class _Door:
             self._is_well()
         except RegionUnavailable:
             raise
-        except TimeoutError as error:  # handled before OSError, because it is one
+        except TimeoutError as error:  # handled before OSError, of which TimeoutError is a subclass
             if not limit.expired() and error.errno is None:
                 raise  # the caller's own timeout
             raise self._away(f"no response for {answer_s_max:g} s") from error

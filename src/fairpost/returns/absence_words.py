@@ -30,9 +30,9 @@ AUTOMATIC_TEXTS = (
     r"自動(?:応答|返信|送信)|不在(?:に|と)して|休暇(?:中|を)|я (?:в отпуске|не в офисе)|автоматический ответ|jag är (?:\w+ ){0,3}(?:borta|ledig|på semester|inte på kontoret)",
 )
 
-# Words near the last date of an absence. The person is away until that day.
+# Words near the last day on which the person is away.
 UNTIL = r"until|till|through|up to|thru|\bto\b|bis|jusqu|\bau\b|hasta|\bal\b|fino|at[eé]|\ba\b|\btot\b|t/m|tot en met|\bdo\b|–|\s-\s|まで"
-# Words near the return date. The person is back on that day.
+# Words near the first day on which the person is back.
 BACK = r"back|return|again (?:on|from)|wieder|zur[uü]ck|retour|[àa] partir d|regres|vuelv|retorn|rientr|torn|volt|terug|weer|wrac|powr[oó]t|wr[oó]c|ponownie|z powrotem|b[eę]d[eę] (?:ponownie )?dost[eę]pn"
 
 MONTHS: dict[str, int] = {
@@ -75,5 +75,5 @@ UNSUBSCRIBE = (
     # Polish
     r"wypis(?:a[cć]|z|anie|uj[eę]|zcie|cie)|rezygnuj[eę]|nie (?:chc[eę]|[zż]ycz[eę] sobie) (?:\w+ ){0,3}(?:otrzymywa[cć]|dostawa[cć]|wi[eę]cej)|usu[nń](?:cie|[aą][cć]|i[eę]cie)? (?:mnie|m[oó]j)|prosz[eę] (?:o usuni[eę]cie|mnie (?:usun[aą][cć]|wypisa[cć])|nie (?:pisa[cć]|wysy[lł]a[cć]|przysy[lł]a[cć]))|nie (?:piszcie|wysy[lł]ajcie|przysy[lł]ajcie)",
 )
-# These words before such a phrase negate it or turn it into a question.
+# Words that negate an unsubscribe phrase, or turn it into a question, if they come before it.
 NOT_UNSUBSCRIBE = r"(?:not|n't|never|nicht|kein|pas|non|n[aã]o|no|niet|nie)\s+(?:\w+\s+){0,3}$|how (?:do|can|does|would) (?:\w+\s+){0,4}$|\bif\s+(?:\w+\s+){0,6}$"

@@ -53,7 +53,7 @@ class Finding:
     suppress_recipient: bool
     why: str
     status: str = ""
-    aliases: tuple[str, ...] = ()  # the addresses to which it was rewritten in transit
+    aliases: tuple[str, ...] = ()  # the addresses to which this address was rewritten in transit
     is_final: bool = True  # there will be no more attempts
     is_confirmed: bool = True  # False: the address seems dead, but a single report is not enough to suppress it
     reply: str = ""  # the server's reply, or as much of it as the report includes

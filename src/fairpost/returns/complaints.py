@@ -28,7 +28,7 @@ _RECIPIENT_HEADERS = (
 )
 _FOR = re.compile(r"\bfor\s{1,4}<([^<>\s]{1,250}@[^<>\s]{1,250})>")  # the recipient in a Received header
 
-# Complaints by a person. Other kinds concern the delivery, such as auth-failure (RFC 6591) and not-spam.
+# Complaints by a person. All other kinds, such as auth-failure (RFC 6591) and not-spam, concern the delivery.
 OF_PEOPLE = frozenset({"abuse", "fraud", "virus", "other", "opt-out", "opt-out-list", "miscategorized", ""})
 
 

@@ -1,6 +1,6 @@
 """The consequences of a returned message as values: the address, the effect, and the reason.
 
-The database applies them (sql/settle/returned.sql).
+The database applies these consequences (sql/settle/returned.sql).
 """
 
 from dataclasses import dataclass, field

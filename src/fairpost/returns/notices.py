@@ -1,6 +1,6 @@
 """Delivery reports in prose: a program's notice for people, followed by the returned message or its headers.
 
-Each program has its own phrases, but all notices have the same structure. They begin with text for people, list the
+Each program has its own phrases, but all notices have the same structure. Notices begin with text for people, list the
 failed addresses with the server's reply for each, and end with a line that separates the notice from the returned
 message. The rules in this module follow that structure.
 """
@@ -63,7 +63,7 @@ _NOTICES = re.compile(
     r"|以下のメール|宛先",
     re.IGNORECASE,
 )
-# Notices repeat these header fields of the message. Their content has nothing to do with the failure.
+# Notices repeat these header fields of the message, whose content has nothing to do with the failure.
 _REPEATED = re.compile(
     r"^[ \t>*]{0,8}(?:subject|message-id|date|sent|betreff|objet|asunto|oggetto|assunto|onderwerp|temat|件名|主题|тема)[ \t]{0,3}[:：].*$",
     re.IGNORECASE | re.MULTILINE,
@@ -242,8 +242,8 @@ def parted(text: str, addresses: list[str]) -> list[Failed]:
 
 
 def about(text: str, address: str) -> str:
-    """Returns the part of the text that concerns an address. It starts at the line that begins with the address, or
-    else at the first line that contains it. If there is neither, it is the whole text.
+    """Returns the part of the text that concerns an address. This part starts at the line that begins with the address,
+    or else at the first line that contains the address. If there is no such line, the part is the whole text.
     """
     pattern = re.escape(address[:200])
     match = re.search(rf"^[ \t<\"'*•>-]{{0,20}}{pattern}", text, re.IGNORECASE | re.MULTILINE) or re.search(

@@ -13,7 +13,7 @@ from fairpost.returns.quotes import written
 
 AWAY_MAX = timedelta(days=180)
 OWN_CHARS_MAX = 3_000  # maximum characters of the person's text
-REQUEST_CHARS_MAX = 400  # longer text must contain more than a request to unsubscribe
+REQUEST_CHARS_MAX = 400  # text longer than this must contain more than a request to unsubscribe
 
 _SUBJECT = re.compile("|".join(words.AUTOMATIC_SUBJECTS), re.IGNORECASE)
 _TEXT = re.compile("|".join(words.AUTOMATIC_TEXTS), re.IGNORECASE)

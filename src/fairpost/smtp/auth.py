@@ -31,10 +31,10 @@ Login = Password | Token
 
 
 class LoginSource(Protocol):
-    """A source of logins that expire, such as tokens. It is asked for a login once per connection."""
+    """A source of logins that expire, such as tokens. The source is asked for a login once per connection."""
 
     async def login(self) -> Login:
-        """Returns a login. Raises Unready at the step AUTH if none is available."""
+        """Returns a login. Raises Unready at the step AUTH if no login is available."""
 
     def refused(self) -> None:
         """Records that the server refused the most recent login, so the next one must be different."""

@@ -60,8 +60,8 @@ async def connected(server: Server, protocol: Callable[[], P]) -> P:
 
 
 async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Callable[[], P]) -> P:
-    """Tries the addresses that the guard approved one after another, with an equal share of the time for each. Does not
-    resolve the name again. TLS still checks the host name.
+    """Tries the approved addresses one after another, with an equal share of the time for each. Does not resolve the
+    name again. TLS still checks the host name.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + server.timeouts.connect_s

@@ -59,7 +59,7 @@ class NetworkGuard:
         return _some(host, [ip_address(text) for text in await self.resolve(host, port)])
 
     async def refusal(self, host: str, port: int) -> str | None:
-        """Returns why an account must not use this server, or None if it may use it."""
+        """Returns why an account must not use this server, or None if the account may use it."""
         try:
             async with asyncio.timeout(LOOK_UP_S_MAX):
                 await self.addresses(host, port)

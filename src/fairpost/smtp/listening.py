@@ -30,12 +30,13 @@ class Served(SMTP):
 
     def __init__(self, handler: object, connections: "set[Served]", **more: Any) -> None:
         """`connections` contains the server's open connections. The options are passed to the library."""
-        # One for each connection: by default, all connections share one, which the library extends with every EHLO.
+        # Each connection gets its own dictionary. By default, all connections share one, which the library extends with
+        # every EHLO.
         self.command_size_limits = defaultdict(lambda: self.command_bytes_max)
         super().__init__(
             handler,
             enable_SMTPUTF8=True,
-            hostname="localhost",  # otherwise, the library looks it up for every connection
+            hostname="localhost",  # otherwise, the library looks up the host name for every connection
             loop=asyncio.get_running_loop(),
             **more,
         )

@@ -10,7 +10,9 @@ from fairpost.smtp.guard import NetworkGuard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds to wait for the server in each phase. The values are from RFC 5321 (4.5.3.2), where it specifies them."""
+    """Seconds to wait for the server in each phase. The values are taken from RFC 5321 (4.5.3.2) for the phases that it
+    covers.
+    """
 
     connect_s: float = 30
     tls_s: float = 60

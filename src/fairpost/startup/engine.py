@@ -89,7 +89,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
         has_said_goodbye = asyncio.run(
             _orchestrate(sock, lifeline, settings, options, name, log, is_again=message["again"])
         )
-        if presence is not None and has_said_goodbye:  # otherwise, the next engine here would report this one as dead
+        if presence is not None and has_said_goodbye:  # or the next engine here would report this engine as dead
             presence.withdraw()
 
     def worker(sock: socket.socket, lifeline: int, message: Message) -> None:
@@ -255,7 +255,9 @@ async def _check_domain(store: Store, guard: NetworkGuard, workspace: str, domai
 
 
 async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
-    """Creates or updates the account defined by environment variables. If this fails, the other accounts still send."""
+    """Creates or updates the account defined by environment variables. If this update fails, the other accounts still
+    send.
+    """
     try:
         given = given_account(settings)
         if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):

@@ -1,9 +1,9 @@
-"""The account defined by environment variables: FAIRPOST_SMTP_HOST and related ones.
+"""The account defined by environment variables: FAIRPOST_SMTP_HOST and related variables.
 
-An engine creates or updates it when it starts. The variables determine its server, password and sender and, if the
-corresponding variable is set, its batch size. Its limits, pool and status are stored like those of any account. You can
-change them, and no engine changes them back. Limits that you have not changed follow the provider, even if the address
-moves to a different provider.
+An engine creates or updates this account when the engine starts. The variables determine the account's server, password
+and sender and, if the corresponding variable is set, its batch size. The account's limits, pool and status are stored
+like those of any other account. You can change them, and no engine changes them back. Limits that you have not changed
+follow the provider, even if the address moves to a different provider.
 """
 
 from collections.abc import Sequence
@@ -111,7 +111,7 @@ def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Pat
     if stored != given.password:
         changes["secret"] = given.password
     if account.status is AccountStatus.SUSPENDED and any(name in changes for name in SERVER):
-        changes |= {"status": AccountStatus.ACTIVE, "status_reason": None}  # the cause of the refusal has changed
+        changes |= {"status": AccountStatus.ACTIVE, "status_reason": None}  # what caused the refusal has changed
     return changes
 
 
@@ -132,8 +132,8 @@ def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str,
 def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
     """Returns the known provider of an address, and its initial limits.
 
-    An unknown provider has no limits. Its server is usually rented or operated for this purpose, and refuses mail when
-    it is overloaded.
+    An unknown provider has no limits, because its server is usually rented or operated for this purpose and refuses
+    mail when overloaded.
     """
     preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
     return (preset.name, preset.limits) if preset else (None, Limits())
@@ -146,7 +146,7 @@ async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home
     """
     given = await as_stored(store, given)
     for _ in range(TRIES):
-        with suppress(ChangedMeanwhile):  # changed by another engine or manually, so try again with those changes
+        with suppress(ChangedMeanwhile):  # another engine or a person made changes, so try again with them
             return await _bring_in_line(store, given, vault, home=home)
     raise FairpostError("conflicting updates")
 
@@ -156,7 +156,7 @@ async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, hom
     if account is None:
         try:
             return await _add(store, given, vault, home=home)
-        except asyncpg.UniqueViolationError:  # another engine has just created it
+        except asyncpg.UniqueViolationError:  # another engine has just created the account
             account = await store.account_named(given.name)
     if not is_of_environment(account):
         return (

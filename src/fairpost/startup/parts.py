@@ -157,18 +157,18 @@ async def _prepared(settings: Settings, *, is_again: bool) -> str:
 
 
 def _region_to_name(settings: Settings) -> str | None:
-    """Returns the region to name in commands, if there are several."""
+    """Returns the region to name in commands, if there are several regions."""
     return settings.region if settings.regions else None
 
 
 def directory_of(settings: Settings) -> Directory:
-    """Returns the configured regions, or the only one."""
+    """Returns the configured regions or, if none are configured, the only region."""
     home = settings.home_database_url or embedded(settings).url
     return settings.regions or Directory([Region(MAIN, home)])
 
 
 def require_region(settings: Settings) -> None:
-    """Requires that a region is selected, because mail written to the home database by mistake would stay there."""
+    """Requires a region to be selected, because mail written to the home database by mistake would stay there."""
     if settings.regions and not settings.region:
         names = settings.regions.names
         raise SettingsError(f"There are several regions: {', '.join(names)}. Choose one: FAIRPOST_REGION={names[0]}")
@@ -189,8 +189,8 @@ def _of_region(settings: Settings) -> Iterator[None]:
 
 async def server_url(settings: Settings, *, is_again: bool = False) -> str:
     """Returns the URL of a running server: the configured one, or the embedded one, which is started if necessary.
-    `is_again` means that the embedded server ran before. If it has been stopped intentionally since then, or its data
-    is gone, it is not started.
+    `is_again` means that the embedded server ran before. If the server has been stopped intentionally since then, or
+    its data is gone, it is not started.
     """
     if settings.database_url:
         return settings.database_url

@@ -88,7 +88,7 @@ def read_runtime(row: Any) -> AccountRuntime:
 
 
 def write_troubles(troubles: Troubles) -> str | None:
-    """Serialize the failures. Return None if the account has none."""
+    """Serialize the failures. Return None if the account has no failures."""
     if troubles == NO_TROUBLES:
         return None
     return json.dumps(

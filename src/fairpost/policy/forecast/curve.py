@@ -15,8 +15,8 @@ Curve = tuple[tuple[datetime, int], ...]
 def curve_of(found: Forecast, *, points_max: int = POINTS_MAX) -> Curve:
     """Return the curve from zero to all e-mails.
 
-    Each point lies on the line through the hours. If there are too many points, some are omitted, but never the last
-    one.
+    Each point lies on the curve through the hourly counts. If there are too many points, some are omitted, but never
+    the last one.
     """
     return _thinned(_through_hours(found.per_hour, found.starts_at, found.ends_at), points_max)
 
@@ -39,7 +39,7 @@ def expected_by(curve: Curve, moment: datetime) -> int:
 
 
 def _through_hours(per_hour: Sequence[tuple[datetime, int]], starts_at: datetime, ends_at: datetime) -> Curve:
-    """Return the curve through the hours. It also has a point at the end of each gap between two hours."""
+    """Return the curve through the hourly counts, with an additional point at the end of each gap between two hours."""
     points: list[tuple[datetime, int]] = [(starts_at, 0)]
     done = 0
     for hour, n in per_hour:

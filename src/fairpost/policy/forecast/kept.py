@@ -14,7 +14,7 @@ from fairpost.policy.forecast.outcome import Forecast
 class KeptForecast:
     """A forecast made at launch, or later for the remaining e-mails.
 
-    `sent` is the number of e-mails sent at that time; the points continue from there.
+    `sent` is the number of e-mails already sent when the forecast was made; the points continue from that number.
     """
 
     made_at: datetime

@@ -55,7 +55,7 @@ class Openings:
         return end if schedule.quota.daily_max is None else min(end, next_day(schedule.timezone, start))
 
     def _left(self, moment: datetime) -> tuple[int, Bottleneck]:
-        """Return how much of that day's quota is left and what limits the quota."""
+        """Return how much of the quota is left on the local day of `moment`, and what limits the quota."""
         day, quota = local_day(self._schedule.timezone, moment), self._schedule.quota
         allowed = allowed_on(quota, day_number(self._first_day, day, self._schedule.window))
         if allowed is None:

@@ -134,7 +134,7 @@ class SendCounts:
 
     def _end_of(self, day: date, moment: datetime) -> datetime:
         end = self._day_ends.get(day)
-        if end is None or end <= moment:  # a clock set back at midnight shows the previous day again
+        if end is None or end <= moment:  # a clock that is set back at midnight shows the previous day again
             end = self._day_ends[day] = next_day(self._timezone, moment)
         return end
 

@@ -31,9 +31,9 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    recipients: int  # recipients that still need the first step, from any free account
+    recipients: int  # recipients who still need the first step, from any free account
     delays_s: tuple[float, ...] = ()  # for steps 2, 3, …, counted from the time when the previous step was sent
-    gap: Gap | None = None  # the mean is used
+    gap: Gap | None = None  # the forecast uses its mean
     schedule: Schedule = field(default_factory=Schedule)
     quota_used: int = 0  # on the local day that contains `now`
     first_day: date | None = None  # local day on which the ramp-up starts, or None for the day the campaign starts

@@ -20,7 +20,7 @@ class Run(NamedTuple):
         return self.start + (self.size - 1) * self.interval
 
     def before(self, moment: datetime) -> int:
-        """Return how many of the run's moments are before this one."""
+        """Return how many of the run's moments are before the given moment."""
         if moment <= self.start:
             return 0
         return min(self.size, -((self.start - moment) // self.interval)) if self.interval else self.size

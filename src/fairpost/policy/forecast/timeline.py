@@ -19,8 +19,8 @@ from fairpost.policy.limits import begins_within
 def forecast(
     plan: Plan, senders: Sequence[Sender], *, now: datetime, is_late: Callable[[], bool] = lambda: False
 ) -> Forecast:
-    """Forecast when a campaign finishes, by account and by hour. Raise NoForecast if it never does. `is_late` is called
-    for each day; if it returns True, NoForecast is raised as well.
+    """Forecast when a campaign finishes, by account and by hour. Raise NoForecast if the campaign never finishes.
+    `is_late` is called for each day; if it returns True, NoForecast is raised as well.
     """
     now = now.astimezone(UTC)
     require_possible(plan, senders, now=now)
@@ -80,7 +80,7 @@ class _Timeline:
 
     def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
         """Return when each account must stop so that together they stay within the quota and the pool. Return None if
-        they already do.
+        they stay within both anyway.
         """
         ends = []
         if _count(sends) > opening.left:

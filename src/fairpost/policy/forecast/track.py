@@ -1,7 +1,7 @@
 """One account's progress through a campaign: what it has to send, how much of its limits it has used, and the runs in
 which it sends.
 
-`policy.limits` decides when it may send, as in the engine. Limits shared by accounts are not considered here.
+`policy.limits` decides when the account may send, as in the engine. Limits shared by accounts are not considered here.
 """
 
 from collections import deque
@@ -30,8 +30,8 @@ REASONS = {
 OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bottleneck.RAMP_UP})
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
 EXACT_MAX = 100_000  # up to this many e-mails are ordered one by one
-BURSTS_MAX = 10_000  # for accounts with more e-mails, bursts within a minute are smoothed out
-TOGETHER = 10  # above that number, this many of one kind may be sent before others that were due first
+BURSTS_MAX = 10_000  # for accounts with more e-mails than this, bursts within a minute are smoothed out
+TOGETHER = 10  # above EXACT_MAX, this many e-mails of one kind may be sent before others that were due first
 
 Sends = dict[int, list[Run]]  # by step
 
@@ -39,14 +39,14 @@ Sends = dict[int, list[Run]]  # by step
 @dataclass(slots=True)
 class Track:
     name: str
-    limits: Limits  # with its mean pause
+    limits: Limits  # the account's limits, with a fixed mean pause
     pause: timedelta
     pause_reason: Bottleneck
     usage: Usage
     delays: tuple[timedelta, ...]  # for steps 2, 3, …: from one start to the next
     at: datetime  # the account sends nothing before this moment
     slack: timedelta  # how long the account may continue with e-mails of one kind while others are due
-    queues: list[deque[Run]]  # due times; each step has one queue that grows and one with the initial e-mails
+    queues: list[deque[Run]]  # due times; each step has a queue that grows and a queue of the initial e-mails
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
     _waits: dict[Bottleneck, timedelta] = field(default_factory=dict)  # since the last send
     _free: int = 0  # how many e-mails the account's limits allow from `at` on; 0: unknown
@@ -58,8 +58,8 @@ class Track:
         return other
 
     def go_on(self, *, has_pool: bool) -> int:
-        """Advance to the first moment at which the account's limits let it send. Return how many e-mails it may send at
-        that moment, or 0 if there is nothing to send.
+        """Advance to the first moment at which the account's limits let it send. Return how many e-mails the account
+        may send at that moment, or 0 if there is nothing to send.
         """
         if not has_pool:
             due = self._first_due()
@@ -182,7 +182,7 @@ class Track:
     def _note_waits(self, in_run: timedelta, *, is_own_pace: bool) -> None:
         """Count the waits before a send.
 
-        They are counted only now, because waits after the last e-mail delay nothing.
+        Waits are counted only when a send follows, because waits after the last e-mail delay nothing.
         """
         reason = self.pause_reason if is_own_pace else Bottleneck.STEP_DELAY
         self._waits[reason] = self._waits.get(reason, AT_ONCE) + in_run
@@ -228,8 +228,8 @@ def _step(index: int) -> int:
 
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
-    """Return how many of these e-mails are sent in a row. Each must be due by its slot time and before any other
-    e-mail.
+    """Return how many of these e-mails are sent in a row. Each of them must be due by its slot time and before any
+    other e-mail.
     """
     n = min(head.size, slots.size)
     if head.interval > slots.interval:
