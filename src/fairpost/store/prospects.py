@@ -1,8 +1,8 @@
 """Import prospect lists of any length, and query, pause and remove prospects.
 
-A list is imported in one transaction. Either the whole list is read and written, or nothing changes. Lines first go
-into a temporary table, so a long list needs no more memory than a short one, and reading it does not block other
-transactions.
+A list is imported in one transaction. Either the whole list is read and written, or nothing changes. Lines are first
+copied into a temporary table, so a long list needs no more memory than a short one, and reading a list does not block
+other transactions.
 """
 
 import json

@@ -4,7 +4,8 @@ With `FAIRPOST_FAILPOINT=name` or `name:nth`, the process kills itself with SIGK
 point. With `FAIRPOST_FAILPOINT_FILE=path`, a process must first rename this file to `path.fired`. Because renaming is
 atomic, only one process dies, and its replacement survives. If only the file is given, a process dies at the point
 named in the file, so the point can be chosen while the process is running. The variables are read once, when the
-process starts. Its forks inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
+process starts. The forks of a process inherit the setting, and each fork counts its own passes. A fork made by a test
+calls `arm` instead.
 """
 
 import os

@@ -189,7 +189,7 @@ class TransportKind(ABC, Generic[S]):
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
-        """Returns why the guard does not allow this server, or None if the guard allows it."""
+        """Returns the reason why the guard does not allow this server, or None if the guard allows it."""
         return None
 
     # ── display ───────────────────────────────────────────────────────────────────────────────────────────────

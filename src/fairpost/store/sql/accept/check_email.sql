@@ -154,7 +154,7 @@ BEGIN
         OR EXISTS (SELECT FROM fairpost.emails m WHERE m.id = p_id::bigint AND m.workspace = p_workspace);
 END $$;
 
--- Returns the first problem with the fields that are not addresses, headers or attachments, or null.
+-- Returns the first problem with the fields other than addresses, headers and attachments, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE

@@ -143,9 +143,9 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Changes the state of campaigns that are due for a transition. Scheduled campaigns are due at their start time, running campaigns when they have no
--- e-mail that could proceed or no account to send it, and completed campaigns when e-mails can proceed again. The cost depends on the number of live
--- campaigns. Returns the campaigns that changed.
+-- Changes the state of campaigns that are due for a transition. Scheduled campaigns are due at their start time, running campaigns are due when they
+-- have no e-mail that could proceed or no account to send it, and completed campaigns are due when e-mails can proceed again. The cost depends on the
+-- number of live campaigns. Returns the campaigns that changed.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -156,8 +156,8 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are
-    -- left for the next call, to prevent deadlocks.
+    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns locked by other transactions are left for
+    -- the next call, to prevent deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t

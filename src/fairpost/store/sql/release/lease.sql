@@ -35,10 +35,10 @@ BEGIN
 END $$;
 
 -- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that the lease holder had claimed but
--- not started to send go back to the queue. `sending` is the e-mail whose sending had started, with its `attempt`. The step advances, so that
--- statements still running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of
--- the database in which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits are
--- missing here).
+-- had not yet started sending are returned to the queue. `sending` is the e-mail whose sending had started, with its `attempt`. The step advances, so
+-- that statements still running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life
+-- of the database in which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits
+-- are missing here).
 CREATE OR REPLACE FUNCTION fairpost.take_up(
     p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
