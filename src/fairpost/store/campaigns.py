@@ -80,8 +80,8 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are counts of e-mails or prospects from
-    planning.
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` come from planning and count e-mails or
+    prospects.
     """
 
     scheduled: int

@@ -321,12 +321,16 @@ async def change(
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
-    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or sent twice."""
+    """Pause or resume a prospect. The prospect's e-mails wait until the pause ends; none are cancelled or sent
+    twice.
+    """
     await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
 
 
 async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
-    """Remove prospects from all lists permanently. Their waiting e-mails are cancelled; sent e-mails remain in history."""
+    """Remove prospects from all lists permanently. The prospects' waiting e-mails are cancelled; sent e-mails remain in
+    history.
+    """
     await store.value("SELECT fairpost.remove_prospects($1, $2)", [each.id for each in prospects], clock.stated())
 
 

@@ -177,7 +177,7 @@ async def set_rate(store: "Store", name: str, per_minute: int) -> None:
 async def suspend_workspace(store: "Store", name: str, *, reason: str | None) -> bool:
     """Suspend a workspace. Return False if it was already suspended.
 
-    Its keys stop working and its users cannot sign in. Its queue is untouched (see hold).
+    The workspace's keys stop working and its users cannot sign in. Its queue is untouched (see hold).
     """
     sql = """UPDATE fairpost.workspaces SET suspended_at = coalesce($3, clock_timestamp()), reason = $2
              WHERE name = $1 AND suspended_at IS NULL RETURNING true"""

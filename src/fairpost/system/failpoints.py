@@ -1,4 +1,4 @@
-"""Named points at which tests can kill a process. They are active only if an environment variable is set.
+"""Named points at which tests can kill a process. Failpoints are active only if an environment variable is set.
 
 With `FAIRPOST_FAILPOINT=name` or `name:nth`, the process kills itself with SIGKILL the first or nth time it passes the
 point. With `FAIRPOST_FAILPOINT_FILE=path`, a process must first rename this file to `path.fired`. Because renaming is

@@ -1,7 +1,7 @@
 """The interface between a kind of transport and the rest of the program. Each kind has one class in its own folder,
-listed in registry.py. Its descriptions are data. Its methods import other modules only when they are called, because
-commands that only print help also load this module. Many methods have a default that is derived from the settings and
-can be overridden by a kind.
+listed in registry.py. A kind's descriptions are data. Its methods import other modules only when they are called,
+because commands that only print help also load this module. Many methods have a default that is derived from the
+settings and can be overridden by a kind.
 """
 
 from abc import ABC, abstractmethod

@@ -37,8 +37,8 @@ class Turn:
         return any(each.answered.is_delivered for each in self.tried)
 
     def is_failure_of(self, hook: Webhook) -> bool:
-        """Return whether the endpoint itself is to blame for the failures. It is not to blame if any event was
-        delivered in this turn.
+        """Return whether the endpoint itself is to blame for the failures. The endpoint is not to blame if any event
+        was delivered in this turn.
 
         Nor is it to blame if only old events were retried and it has accepted other events since the old ones first
         failed.
@@ -189,8 +189,8 @@ def _is_outlived(due: Due, hook: Webhook) -> bool:
 
 
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:
-    """Return what to store if the webhook has no secret. It is disabled, because events are never posted without a
-    signature.
+    """Return what to store if the webhook has no secret. The webhook is disabled, because events are never posted
+    without a signature.
     """
     why = Reason("webhook.no_secret")
     return replace(_of(hook), is_disabled=True, failing_since=hook.failing_since or now, why=why)

@@ -1,6 +1,6 @@
 -- Drops history by month, as whole partitions instead of individual rows.
 
--- Returns the months that have partitions, oldest first, with their size on disk.
+-- Returns the months that have partitions, oldest first, with their sizes on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
     SELECT m.month, fairpost.first_id_at(m.month), fairpost.first_id_at(m.month + interval '1 month'), m.partitions, m.bytes
@@ -12,7 +12,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
 $$;
 
 -- Returns the reason why a past month cannot be dropped, or null if it can be dropped. An e-mail belongs to the month in which it was enqueued but
--- may finish much later. It is kept for as long as other e-mails that finished at the same time. Needs the queue's primary key and the index
+-- may finish much later. The e-mail is kept for as long as other e-mails that finished at the same time. Needs the queue's primary key and the index
 -- queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$

@@ -109,8 +109,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     GROUP BY 1, 2
 $$;
 
--- Returns histograms of the durations recorded since the given time, one for each kind and tier. They cover all accounts or the accounts of one
--- workspace.
+-- Returns histograms of the durations recorded since the given time, one for each kind and tier. The histograms cover all accounts or the accounts of
+-- one workspace.
 DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)
 RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)

@@ -9,7 +9,7 @@ BEGIN
     RETURN ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > p_now);
 END $$;
 
--- Returns the roots of these routes, for every class and lane. They are looked up by their keys, because there may be many other roots.
+-- Returns the roots of these routes, for every class and lane. The roots are looked up by their keys, because there may be many other roots.
 CREATE OR REPLACE FUNCTION fairpost.roots_on(routes text[]) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT n.id FROM unnest(routes) r(route), unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane), fairpost.nodes n

@@ -1,4 +1,4 @@
--- The fenced lease of an account. Its epoch only ever increases, and every claim, renewal, begin and settle specifies the epoch.
+-- The fenced lease of an account. The lease's epoch only ever increases, and every claim, renewal, begin and settle specifies the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
 -- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that
@@ -91,7 +91,7 @@ BEGIN
     RETURN held;
 END $$;
 
--- Releases the lease. Its claimed e-mails immediately go back to the queue.
+-- Releases the lease. The claimed e-mails immediately go back to the queue.
 CREATE OR REPLACE FUNCTION fairpost.drop_lease(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -17,7 +17,7 @@ EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;
 
--- Returns the current pause, or no row. Sending is also treated as paused if engines have not confirmed the server for a while.
+-- Returns the current pause, or no row if nothing is paused. Sending is also treated as paused if engines have not confirmed the server for a while.
 DROP FUNCTION IF EXISTS fairpost.pause_now(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)

@@ -1,4 +1,4 @@
--- Rules. A rule is created by a person or a policy and concerns one name in a workspace. It applies immediately to all mail below this name, both
+-- Rules. A rule is created by a person or a policy and concerns one name in a workspace. A rule applies immediately to all mail below this name, both
 -- waiting and future. The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint

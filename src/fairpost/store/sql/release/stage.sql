@@ -161,9 +161,9 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that if any of them is finished, this is reported
--- afterwards. E-mails that another transaction is finishing are left out. All e-mails of one enqueue call have the same time. Their ids start at the
--- id of the arrival and span the minutes that the call took.
+-- Returns the new e-mails of an arrival that stands for several e-mails. The e-mails are locked, so that if any of them is finished, this is reported
+-- afterwards. E-mails that another transaction is finishing are left out. All e-mails of one enqueue call have the same time. The ids of these
+-- e-mails start at the id of the arrival and span the minutes that the call took.
 CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -206,9 +206,9 @@ DECLARE
     flows uuid[];
     behind boolean := false;
 BEGIN
-    -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even
-    -- if vacuum cannot remove them for a long time. Only part of a large transaction is read at a time, so that a transaction with ten thousand new
-    -- names does not delay others.
+    -- Reads the arrivals that were committed since the last staging. The arrivals are read by transaction, so that dead entries are never scanned
+    -- again, even if vacuum cannot remove them for a long time. Only part of a large transaction is read at a time, so that a transaction with ten
+    -- thousand new names does not delay others.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL
