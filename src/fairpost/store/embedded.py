@@ -390,7 +390,7 @@ def _has_socket(running: PidFile) -> bool:
 
 
 def server_environment() -> dict[str, str]:
-    """Return our environment without the master key and the variables that affect PostgreSQL.
+    """Return our environment without the master key or any variables that affect PostgreSQL.
 
     With a fixed TZ, initdb does not search through all time zones.
     """

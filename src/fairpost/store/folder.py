@@ -203,7 +203,7 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # Apart from the length limit, libpq and PostgreSQL parse these paths as lists, in which commas and quotes have a
+    # Besides limiting the length, libpq and PostgreSQL parse these paths as lists, in which commas and quotes have a
     # special meaning.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX

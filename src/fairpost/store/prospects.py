@@ -199,7 +199,7 @@ _UPSERT = """
            count(*) FILTER (WHERE w.is_new)::integer AS added, count(*) FILTER (WHERE NOT w.is_new)::integer AS changed
     FROM written w"""
 
-# A separate statement sees the prospects that a concurrent import added while this one was waiting.
+# A separate statement sees the prospects that a concurrent import added while this import was waiting.
 _MEMBERS = """
     INSERT INTO fairpost.list_members (list_id, prospect_id)
     SELECT $2, p.id FROM chosen c JOIN fairpost.prospects p ON p.workspace = $1 AND p.folded = c.folded

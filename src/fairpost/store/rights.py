@@ -52,7 +52,7 @@ JOIN pg_roles p ON p.rolname = a.name, fairpost.app_rights(a.name) r WHERE NOT r
 
 
 async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
-    """Return the missing privileges that prevent engines, the service and commands from working."""
+    """Return the missing privileges without which engines, the service and commands do not work."""
     if of_login := await _of_login(conn):
         return [*of_login, *await _membership(conn)]
     return await missing_of_tenant(conn)

@@ -1,4 +1,4 @@
--- The life cycle of a campaign. Every transition names the state it starts from, so only one of two identical requests takes effect.
+-- The life cycle of a campaign. Every transition specifies the state that it starts from, so only one of two identical requests takes effect.
 
 -- Holds or releases a campaign's mail in the tree, regardless of its schedule.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void

@@ -26,9 +26,9 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT nextval(pg_get_serial_sequence('fairpost.accounts', 'id'))
 $$;
 
--- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `secret` is named. Whatever the account
--- was waiting for is checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or null if it does
--- not exist.
+-- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `p_changes` names `secret`. Whatever
+-- the account was waiting for is checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or
+-- null if it does not exist.
 DROP FUNCTION IF EXISTS fairpost.change_account(text, jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL, p_revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$

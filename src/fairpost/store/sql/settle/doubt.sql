@@ -1,4 +1,4 @@
--- Resolves e-mails in doubt. The outcome is never guessed. The policy, a provider that can be asked, or a person decides it.
+-- Resolves e-mails in doubt. The outcome is never guessed. The outcome is decided by the policy, by a provider that can be asked, or by a person.
 
 -- Returns an account's e-mails in doubt, oldest first. The e-mails are read from `doubtful`, so the cost depends on the number of e-mails in doubt. A
 -- search through the e-mails that accounts hold would also read the entries for all e-mails sent while a transaction was held open.
