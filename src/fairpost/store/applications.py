@@ -1,6 +1,6 @@
 """Applications that enqueue over SQL with their own login, and the workspaces each login may act for.
 
-sql/rights/ defines and grants their privileges.
+sql/rights/ defines and grants the privileges of these logins.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ async def revoke(store: Store, login: str) -> None:
 
 
 async def create_login(store: Store, login: str) -> bool:
-    """Create a login without a password. Return False if it already exists.
+    """Create a login without a password. Return False if the login already exists.
 
     No password is needed, because only this user on this machine can reach the socket of the embedded server.
     """

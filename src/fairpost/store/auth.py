@@ -157,7 +157,7 @@ async def set_disabled(store: "Store", person_id: PersonId, disabled_at: datetim
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, window: Window, now: datetime | None
 ) -> Attempt:
-    """Record an attempt. It counts as a failure until `take_back` removes it."""
+    """Record an attempt. The attempt counts as a failure until `take_back` removes it."""
     sql = """SELECT a.attempt_id, a.free_at, coalesce($7, clock_timestamp()) AS now, p.*
         FROM fairpost.take_attempt(
             fairpost.address_key($1, fairpost.normalize_address($2)), sha256(convert_to($3, 'UTF8')), $4, $5, $6, $7) a
@@ -282,7 +282,7 @@ async def add_session(
 async def open_session(
     store: "Store", token_hash: bytes, *, idle: timedelta, noted_every: timedelta, now: datetime | None
 ) -> Session | None:
-    """Return the session. At most once per `noted_every`, also record that it was used."""
+    """Return the session. At most once per `noted_every`, also record that the session was used."""
     sql = """
         WITH clock AS MATERIALIZED (SELECT coalesce($4, clock_timestamp()) AS now), found AS MATERIALIZED (
             SELECT s.token_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
@@ -301,9 +301,9 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Return the given sessions that are valid and whose workspace is not suspended.
+    """Of the given sessions, return those that are valid and whose workspace is not suspended.
 
-    Does not mark them as used.
+    The sessions are not marked as used.
     """
     sql = """
         SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id

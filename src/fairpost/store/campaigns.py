@@ -80,8 +80,8 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are counts of e-mails or prospects from
-    planning.
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` come from planning and count e-mails or
+    prospects.
     """
 
     scheduled: int
@@ -229,7 +229,7 @@ async def campaigns_before(
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """Remove a draft and everything that belongs only to it.
 
-    Return False if it is no longer a draft, because launched campaigns are kept.
+    Return False if the campaign is no longer a draft, because launched campaigns are kept.
     """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
@@ -269,7 +269,9 @@ async def launch(
     skip_incomplete: bool,
     by: str,
 ) -> bool:
-    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans its e-mails."""
+    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans the campaign's
+    e-mails.
+    """
     written = json.dumps(
         [
             {
@@ -329,7 +331,7 @@ async def to_clear(store: "Store") -> list[int]:
 
 
 async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
-    """Remove up to `most` e-mails from a cancelled campaign. Return True when none are left."""
+    """Remove up to `most` e-mails from a cancelled campaign. Return True if none are left."""
     return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
 
 
@@ -436,7 +438,9 @@ async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
 
 
 async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
-    """Return when the next waiting e-mail is due (possibly in the past), or None if no waiting e-mail has a due time."""
+    """Return the time at which the next waiting e-mail is due (possibly in the past), or None if no waiting e-mail has
+    a due time.
+    """
     sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
     due_at: datetime | None = await store.value(sql, campaign.id)
     return due_at
@@ -571,13 +575,15 @@ async def kept_forecast(store: "Store", campaign: Campaign) -> str | None:
 
 
 async def retry(store: "Store", ids: Sequence[EmailId]) -> int:
-    """Retry e-mails that failed, and start e-mails that were never started. Return how many are waiting now."""
+    """Retry e-mails that failed, and start e-mails that were never started. Return the number of e-mails that are now
+    waiting.
+    """
     sql = """SELECT count(*) FROM (SELECT fairpost.retry(w.id, $2, true) AS state FROM unnest($1::bigint[]) w(id)) r WHERE r.state = 'waiting'"""
     return int(await store.value(sql, list(ids), clock.stated()))
 
 
 async def stop(store: "Store", prospect_id: int, campaign: Campaign | None, *, reason: str) -> int:
-    """Stop sending to a prospect, in one campaign or in all. Return how many e-mails were cancelled."""
+    """Stop sending to a prospect, in one campaign or in all campaigns. Return how many e-mails were cancelled."""
     sql = "SELECT fairpost.stop_prospect($1, $2, $3, $4)"
     return int(await store.value(sql, prospect_id, campaign.id if campaign else None, reason, clock.stated()))
 

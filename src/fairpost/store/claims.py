@@ -70,6 +70,6 @@ class ClaimStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, *why, clock.stated()))
 
     async def next_urgent(self, lease: Lease, *, before: datetime) -> datetime | None:
-        """Return when the next urgent e-mail that this account may send becomes due."""
+        """Return the time at which the next urgent e-mail that this account may send becomes due."""
         moment: datetime | None = await self.value("SELECT fairpost.next_urgent($1, $2)", lease.account_id, before)
         return moment

@@ -65,7 +65,7 @@ async def by_address(store: "Store", address: str, *, workspace: str) -> Convers
 
 
 async def replies_of(store: "Store", id_: ConversationId) -> list[ReplyMail]:
-    """Return the newest replies, oldest first."""
+    """Return the most recent replies in chronological order."""
     rows = await store.fetch(
         """SELECT r.email_id, a.name AS account, r.kind, r.from_name, r.from_address, r.to_addresses, r.subject, r.sent_at, r.at, r.message_id,
                r.in_reply_to, r.refs AS references, r.text_body AS text, r.html_body AS html, r.is_cut
@@ -81,7 +81,7 @@ async def set_labels(store: "Store", id_: ConversationId, labels: Sequence[str])
 
 
 async def lock(store: "Store", id_: ConversationId) -> None:
-    """Lock the conversation so that no other transaction changes its labels until this transaction ends."""
+    """Lock the conversation so that no other transaction can change its labels until this transaction ends."""
     await store.value("SELECT id FROM fairpost.conversations WHERE id = $1 FOR UPDATE", id_)
 
 

@@ -19,7 +19,8 @@ class Placement:
 
 
 async def place(home: Store, workspace: str, *, region: str) -> None:
-    """Place a workspace in a region permanently. Its queue and history are stored in that region and cannot be moved.
+    """Place a workspace in a region permanently. The workspace's queue and history are stored in that region and cannot
+    be moved.
 
     Placing a workspace in the same region again has no effect. Raises Refusal.
     """

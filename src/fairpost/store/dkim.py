@@ -73,7 +73,7 @@ async def key_locked(store: "Store", key: LockedKey) -> None:
 
 
 async def locked_keys(store: "Store", *, now: datetime, workspace: str | None = None) -> list[LockedKey]:
-    """Return the keys that are delaying mail because an engine could not unseal them in the past few minutes."""
+    """Return the keys that are delaying mail because an engine failed to unseal them within the past few minutes."""
     rows = await store.fetch(
         """SELECT k.workspace, k.domain, k.selector FROM fairpost.dkim_keys k
            WHERE k.locked_at > $1::timestamptz - $2::interval AND k.retired_at IS NULL AND ($3::text IS NULL OR k.workspace = $3)

@@ -1,6 +1,6 @@
-"""Find e-mails in doubt, and record what providers report, and what engines and people decide.
+"""Find e-mails in doubt, and record what providers report and what engines and people decide.
 
-`in_doubt` itself is recorded like any other outcome: see steps.py.
+`in_doubt` itself is recorded like any other outcome (see steps.py).
 """
 
 import json

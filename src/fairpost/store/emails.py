@@ -25,7 +25,7 @@ class EmailStore(Database):
     ) -> list[Any]:
         """Enqueue e-mails on behalf of services that submit their users' mail.
 
-        `daily_max` and `waiting_max` are limits per user; `workspace_max` is a limit per workspace in 24 hours.
+        `daily_max` and `waiting_max` are limits per user, and `workspace_max` is a limit per workspace within 24 hours.
         `requests` contains one request for each e-mail. Reusing an idempotency key with a different request is an
         error.
         """

@@ -1,7 +1,8 @@
 """Supervise the embedded PostgreSQL server: create, start and stop it, and recover after a crash.
 
 There is one server per home directory, shared by any number of processes. folder.py manages the server's files,
-postmaster.py its processes, and identity.py its user. Connections, migrations and queries do not belong here.
+postmaster.py manages its processes, and identity.py manages its user. Connections, migrations and queries do not belong
+here.
 """
 
 import os
@@ -39,7 +40,7 @@ from fairpost.store.postmaster import (
 NAME = "fairpost"  # the name of both the superuser and the database
 
 INIT_S_MAX = 120.0
-READY_S_MAX = 300.0  # crash recovery replays up to max_wal_size
+READY_S_MAX = 300.0  # crash recovery replays up to max_wal_size of WAL
 STOP_S_MAX = 60.0
 ORPHANS_LEAVE_S = 3.0
 ORPHANS_END_S = 3.0
@@ -116,7 +117,7 @@ class EmbeddedServer:
     ) -> None:
         self._folder = ServerFolder(home)
         self._settings = {**DEFAULTS, **(settings or {})}
-        self._given_binaries = binaries  # None means the newest ones found on this machine
+        self._given_binaries = binaries  # None means the newest programs found on this machine
 
     @property
     def url(self) -> str:
@@ -125,7 +126,7 @@ class EmbeddedServer:
     def start(self, *, is_again: bool = False) -> str:
         """Start the server unless it is running, wait until it is ready, and return its URL.
 
-        The settings apply only if this call starts the server. With `is_again`, only restart a server that has died.
+        The settings apply only if this call starts the server. With `is_again`, start the server only if it has died.
         Raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
         """
         with self._in_plain_words("start"):
@@ -144,7 +145,7 @@ class EmbeddedServer:
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop the server and wait until all of its processes have ended. Do nothing if there is no server.
 
-        Afterwards, the server counts as stopped on purpose and is not restarted automatically.
+        Afterwards, the server is treated as stopped on purpose and is not restarted automatically.
         """
         with self._in_plain_words("stop"):
             if not self._folder.path.is_dir():
@@ -389,7 +390,7 @@ def _has_socket(running: PidFile) -> bool:
 
 
 def server_environment() -> dict[str, str]:
-    """Return our environment without the master key and the variables that affect PostgreSQL.
+    """Return our environment without the master key or any variables that affect PostgreSQL.
 
     With a fixed TZ, initdb does not search through all time zones.
     """
@@ -413,8 +414,8 @@ def _failure(what: str, output: str) -> EmbeddedServerError:
 def _telling(said: Sequence[str]) -> Iterator[str]:
     """Yield error lines, each with its details and hints.
 
-    The details and hints of other lines are skipped, because they can be misleading. For example, a server hints at
-    damaged data after an interrupted start.
+    The details and hints of other lines are skipped, because they can be misleading. For example, after an interrupted
+    start, a server hints at damaged data.
     """
     is_telling = False
     for line in said:

@@ -65,7 +65,7 @@ class EngineStore(Database):
         return life
 
     async def ask_about_server(self) -> bool:
-        """Return whether the engines have confirmed this server. If they have not, ask them."""
+        """Return whether the engines have confirmed this server. If they have not, ask them to confirm it."""
         return bool(await self.value("SELECT fairpost.ask_about_server($1)", clock.stated()))
 
     async def confirm_server(self, engine: str, *, life: UUID | None, steps: Mapping[AccountId, int]) -> Confirmation:

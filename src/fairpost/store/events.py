@@ -26,7 +26,7 @@ _OF_EMAIL = """
 
 
 async def take_turn(store: "Store") -> int | None:
-    """Assign positions to new events in one commit, which makes them readable. Return the number of events.
+    """Assign positions to new events in one commit, which makes the events readable. Return the number of events.
 
     Return None if another process is already doing so.
     """
@@ -80,7 +80,7 @@ async def events_since(store: "Store", moment: datetime) -> str:
 
 
 async def events_of_email(store: "Store", email_id: EmailId) -> list[Event]:
-    """Return all stored events of one e-mail, oldest first. They have no cursors."""
+    """Return all stored events of one e-mail, oldest first. These events have no cursors."""
     rows = await store.fetch(_OF_EMAIL, email_id)
     return [event_of({**dict(row), **dict.fromkeys(("recipients", "type", "tags", "metadata"))}) for row in rows]
 

@@ -71,7 +71,7 @@ class ServerFolder:
         """Yield a locked file descriptor. Every process that inherits the descriptor holds the lock for as long as the
         process lives.
 
-        The lock shows whether any such process is left, even one in another container, whose pid is not visible.
+        The lock shows whether any such process is still alive, even in another container, where its pid is not visible.
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,8 +150,8 @@ class ServerFolder:
             )
 
     def socket_dir(self) -> Path:
-        """Return the socket's directory. It is in this folder if that results in a valid path; otherwise, it is in the
-        temporary directory.
+        """Return the socket's directory. The directory is in this folder if that results in a valid path; otherwise, it
+        is in the temporary directory.
         """
         name = hashlib.sha256(b"%d %s" % (os.getuid(), os.fsencode(self.home))).hexdigest()[:16]
         places = (tempfile.gettempdir(), "/tmp")  # noqa: S108 (TMPDIR may be too long as well)
@@ -178,7 +178,9 @@ class ServerFolder:
                 path.rmdir()
 
     def clear_stale_files(self) -> None:
-        """Remove files that would make PostgreSQL fail. Call this only when none of the server's processes is left."""
+        """Remove files that would make PostgreSQL fail. Call this only when all of the server's processes have
+        ended.
+        """
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
         # Keep a pid file with a dead pid, because PostgreSQL then checks again for leftover shared memory.
@@ -201,7 +203,7 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # Apart from the length limit, libpq and PostgreSQL parse these paths as lists, in which commas and quotes have a
+    # Besides limiting the length, libpq and PostgreSQL parse these paths as lists, in which commas and quotes have a
     # special meaning.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX

@@ -109,7 +109,7 @@ def as_user(uid: int, gid: int) -> Identity:
 
 
 def _unrooted(identity: str) -> tuple[str, ...]:
-    # Run by path and in isolated mode, so it starts quickly and imports none of our modules.
+    # Run by path and in isolated mode, so that it starts quickly and imports none of our modules.
     return (sys.executable, "-I", "-S", str(Path(__file__).with_name("unrooted.py")), identity)
 
 
@@ -130,7 +130,7 @@ def _name_of(uid: int) -> str:
 def _copy_package(package: Path, target: Path) -> None:
     """Copy the package completely or not at all.
 
-    An interrupted copy keeps its temporary name and is made again next time.
+    If copying is interrupted, the incomplete copy keeps its temporary name, and copying starts over next time.
     """
     unfinished = target.with_name(f"{target.name}.incomplete")
     shutil.rmtree(unfinished, ignore_errors=True)

@@ -25,8 +25,8 @@ class LeaseStore(Database):
     async def take_lease(
         self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
     ) -> Lease | None:
-        """Take a lease. Return None if another worker holds it. `again` means that the worker got no response to its
-        first request.
+        """Take a lease. Return None if another worker holds the lease. `again` means that the worker got no response to
+        its first request.
         """
         sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
         row = await self.row(sql, account_id, owner, seconds, at(now), again)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 async def pause_everything(store: "Store", *, reason: str, by: str, until: datetime | None) -> bool:
-    """Pause all sending. Return whether it was already paused. `reason` is free text from the caller.
+    """Pause all sending. Return whether sending was already paused. `reason` is free text from the caller.
 
     After the commit, no engine begins another send.
     """
@@ -36,7 +36,7 @@ async def pause_now(store: "Store", *, now: datetime | None = None) -> dict[str,
 async def pause_workspace(store: "Store", workspace: str, *, reason: str, until: datetime | None) -> bool:
     """Pause a workspace.
 
-    Return whether it was already paused. After the commit, no engine begins to send another of its e-mails.
+    Return whether the workspace was already paused. After the commit, no engine begins to send another of its e-mails.
     """
     sql = "SELECT fairpost.pause_workspace($1, $2, coalesce($3, 'infinity'::timestamptz))"
     return bool(await store.value(sql, workspace, reason, until))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWords:
-    """The content of an override. If `preheader` is None, the built-in one is used."""
+    """The content of an override. If `preheader` is None, the built-in preheader is used."""
 
     subject: str
     preheader: str | None

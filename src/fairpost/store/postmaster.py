@@ -1,7 +1,7 @@
-"""The operating system's view of a server: its pid file, its processes, and signals to them.
+"""The operating system's view of a server: its pid file, its processes, and the signals sent to them.
 
-Another program may have reused a pid since it was written, so this module never signals a process before verifying that
-the process works in the given data directory.
+After a pid is written to a file, another program may reuse the pid, so this module never signals a process before
+verifying that the process works in the given data directory.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def cluster_tag(data_dir: Path) -> str:
 
 
 def belongs_to(pid: int, *, data_dir: Path) -> bool:
-    """Return whether this is a live process, postmaster or child, of the server in this data directory."""
+    """Return whether this is a live process (postmaster or child) of the server in this data directory."""
     if HAS_PROC:
         return _works_in(pid, data_dir)
     return _is_titled(_ps("-p", str(pid)).get(pid, ""), data_dir)
@@ -115,7 +115,7 @@ def is_frozen(pid: int) -> bool:
 
 
 def pid_exists(pid: int) -> bool:
-    """Return whether the pid exists, using the same check as PostgreSQL before it trusts a pid file.
+    """Return whether the pid exists, using the same check that PostgreSQL makes before it trusts a pid file.
 
     Zombies and unrelated processes count.
     """

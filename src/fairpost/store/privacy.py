@@ -1,4 +1,5 @@
-"""Export or erase everything stored about one person, by address. Other operations on prospects are in prospects.py.
+"""Export or erase everything stored about one person, who is identified by an address. Other operations on prospects
+are in prospects.py.
 
 If a workspace is given, only its data is touched. None means all workspaces, plus data that belongs to no workspace.
 History has no index on addresses, so it is scanned partition by partition and changed in small commits. After an
@@ -83,8 +84,8 @@ async def erase(
 ) -> Erasure:
     """Erase a person's data. Raises FairpostError if this is not an address.
 
-    If any e-mails are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first commit and
-    receives the address hash.
+    If any e-mails are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first transaction
+    and receives the address hash.
     """
     store = store.in_bulk()
     address = await parsed(store, address)

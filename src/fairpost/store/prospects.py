@@ -1,8 +1,8 @@
 """Import prospect lists of any length, and query, pause and remove prospects.
 
-A list is imported in one transaction. Either the whole list is read and written, or nothing changes. Lines first go
-into a temporary table, so a long list needs no more memory than a short one, and reading it does not block other
-transactions.
+A list is imported in one transaction. Either the whole list is read and written, or nothing changes. Lines are first
+copied into a temporary table, so a long list needs no more memory than a short one, and reading a list does not block
+other transactions.
 """
 
 import json
@@ -199,7 +199,7 @@ _UPSERT = """
            count(*) FILTER (WHERE w.is_new)::integer AS added, count(*) FILTER (WHERE NOT w.is_new)::integer AS changed
     FROM written w"""
 
-# A separate statement sees the prospects that a concurrent import added while this one was waiting.
+# A separate statement sees the prospects that a concurrent import added while this import was waiting.
 _MEMBERS = """
     INSERT INTO fairpost.list_members (list_id, prospect_id)
     SELECT $2, p.id FROM chosen c JOIN fairpost.prospects p ON p.workspace = $1 AND p.folded = c.folded
@@ -321,12 +321,16 @@ async def change(
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
-    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or sent twice."""
+    """Pause or resume a prospect. The prospect's e-mails wait until the pause ends; none are cancelled or sent
+    twice.
+    """
     await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
 
 
 async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
-    """Remove prospects from all lists permanently. Their waiting e-mails are cancelled; sent e-mails remain in history."""
+    """Remove prospects from all lists permanently. The prospects' waiting e-mails are cancelled; sent e-mails remain in
+    history.
+    """
     await store.value("SELECT fairpost.remove_prospects($1, $2)", [each.id for each in prospects], clock.stated())
 
 

@@ -53,8 +53,8 @@ async def drop_event_days(store: "Store", *, before: datetime) -> int:
 
 
 async def drop_rows(store: "Store", *, before: datetime) -> None:
-    """Drop old data that is not partitioned by month: the log, mail in the development inbox, and rows outside any
-    month.
+    """Drop old data that is not partitioned by month: the log, mail in the development inbox, and rows that belong to
+    no monthly partition.
     """
     store = store.in_bulk()
     while await store.value("SELECT fairpost.drop_events($1, $2)", before, ROWS_AT_ONCE) >= ROWS_AT_ONCE:

@@ -21,7 +21,7 @@ class Taken:
     """A recorded finding.
 
     If it is uncertain which e-mail the finding is about, `email_id` is None and nothing is applied. `is_new` is False
-    if it was reported before.
+    if the finding was reported before.
     """
 
     email_id: EmailId | None
@@ -60,7 +60,7 @@ async def take(
     """Record findings in one commit.
 
     `candidates` are the e-mails that the returned mail may refer to, with the most likely first. `is_token` means that
-    the first of them was identified by a token. `mail` is kept in the conversation with the person.
+    the first candidate was identified by a token. `mail` is kept in the conversation with the person.
     """
     rows = await store.fetch(
         "SELECT * FROM fairpost.take_return($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -100,7 +100,7 @@ async def listed(
 ) -> list[ReturnedMail]:
     """List returned mail, newest first.
 
-    If it is uncertain which e-mail the mail is about, the mail belongs to no workspace.
+    If it is uncertain which e-mail the returned mail is about, the returned mail belongs to no workspace.
     """
     rows = await store.fetch(_LISTED, workspace, only_uncertain, before, most)
     return [ReturnedMail(**{**dict(row), "params": json.loads(row["params"])}) for row in rows]

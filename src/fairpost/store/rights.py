@@ -1,6 +1,7 @@
 """Find the privileges that this login and the tenants' role lack, and the statements that grant them.
 
-Changes nothing. sql/rights/ defines and grants what a tenant may do. docs/deployment.md explains the roles.
+This module changes nothing. sql/rights/ defines and grants the tenants' privileges. docs/deployment.md explains the
+roles.
 """
 
 import asyncpg
@@ -51,7 +52,7 @@ JOIN pg_roles p ON p.rolname = a.name, fairpost.app_rights(a.name) r WHERE NOT r
 
 
 async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
-    """Return the missing privileges that prevent engines, the service and commands from working."""
+    """Return the missing privileges without which engines, the service and commands do not work."""
     if of_login := await _of_login(conn):
         return [*of_login, *await _membership(conn)]
     return await missing_of_tenant(conn)
@@ -69,7 +70,7 @@ async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
 async def ungranted(conn: "asyncpg.Connection") -> list[str]:
     """Return the privileges that `migrate` would grant to the tenants' role.
 
-    Empty if the schema is older than its description.
+    The list is empty if the schema is older than its description.
     """
     if not await _is_described(conn, "tenant_rights()") or not await _has_role(conn, TENANT):
         return []

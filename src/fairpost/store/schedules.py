@@ -1,5 +1,5 @@
-"""Store when a workspace's campaigns may send, and how many e-mails per day. This includes the settings and the
-calendar, which is computed weeks in advance.
+"""Store when a workspace's campaigns may send, and how many e-mails they may send per day. This includes the settings
+and the calendar, which is computed weeks in advance.
 """
 
 import json
@@ -62,7 +62,9 @@ async def schedule_of(store: "Store", workspace: str) -> StoredSchedule:
 
 
 async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> None:
-    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts on its first day."""
+    """Store a schedule. The caller then materializes the calendar. If the ramp-up changes, it starts over from its
+    first day.
+    """
     window, quota = schedule.window, schedule.quota
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, timezone, days, opens, closes, holidays, daily_max, ramp_up_days, ramp_up_percents)

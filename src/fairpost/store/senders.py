@@ -70,7 +70,9 @@ async def folded(store: "Store", id_: SenderId) -> SenderId:
 async def set_sender(
     store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None, home: str | None = None
 ) -> None:
-    """Store a sender. An engine or the caller then decides its tier. If `home` is None, the home does not change."""
+    """Store a sender. An engine or the caller then decides the sender's tier. If `home` is None, the home does not
+    change.
+    """
     user = id_.name if id_.level is SenderLevel.USER else None
     await store.value("SELECT fairpost.set_sender($1, $2, $3, $4, $5)", id_.workspace, user, plan, since, home)
 
@@ -182,7 +184,7 @@ async def look_at_throttled(store: "Store") -> None:
 
 
 async def last_look(store: "Store") -> datetime | None:
-    """Return when an engine last checked the state of the queue, or None if it never has."""
+    """Return the time at which an engine last checked the state of the queue, or None if none ever has."""
     moment: datetime | None = await store.value("SELECT f.looked_at FROM fairpost.fairness f")
     return moment
 
@@ -260,7 +262,9 @@ async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
 async def tell(
     store: "Store", about: Sequence[SenderId], emails: Sequence[Mapping[str, Any]], *, now: datetime | None = None
 ) -> bool:
-    """Enqueue the notices and record them in one commit. Return False if another engine has already recorded them."""
+    """Enqueue the notices and record them in one transaction. Return False if another engine has already recorded
+    them.
+    """
     written = json.dumps(list(emails))
     return bool(
         await store.value("SELECT fairpost.tell($1, $2, $3, $4, $5)", *_columns(about), written, now or clock.stated())

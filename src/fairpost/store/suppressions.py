@@ -1,8 +1,8 @@
 """Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
-A list is imported in one transaction. Either the whole list is read, checked and written, or nothing changes. Lines
-first go into a temporary table, so a long list needs no more memory than a short one, and reading it does not block
-other transactions.
+A list is imported in one transaction. Either the whole list is read, checked and written, or nothing changes. Lines are
+first copied into a temporary table, so a long list needs no more memory than a short one, and reading a list does not
+block other transactions.
 """
 
 import re
@@ -111,7 +111,7 @@ def _suppression(row: "asyncpg.Record") -> Suppression:
 async def suppress(
     store: "Store", workspace: str, address: str, *, reason: str, kind: SuppressionKind, now: datetime | None = None
 ) -> bool:
-    """Suppress an address. Return True if it was not on the list. If it was, the more serious kind is kept."""
+    """Suppress an address. Return True if the address was not on the list. If it was, the more serious kind is kept."""
     sql = "SELECT fairpost.suppress($1, $2, $3, $4, $5)"
     return bool(await store.value(sql, workspace, address, reason, now, kind))
 
@@ -126,13 +126,13 @@ async def take_turn(store: "Store", prospect_id: int) -> None:
 
 
 async def tell_of_unsubscribe(store: "Store", workspace: str, prospect_id: int, address: str) -> None:
-    """Write the event in the same commit as the suppression."""
+    """Write the event in the same transaction as the suppression."""
     sql = "SELECT fairpost.tell_of_unsubscribe($1, $2, $3, $4)"
     await store.value(sql, workspace, prospect_id, address, clock.stated())
 
 
 async def unsuppress(store: "Store", workspace: str, address: str) -> bool:
-    """Remove an address. Return True if it was on the list."""
+    """Remove an address. Return True if the address was on the list."""
     return bool(await store.value("SELECT fairpost.unsuppress($1, $2)", workspace, address))
 
 

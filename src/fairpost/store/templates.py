@@ -127,7 +127,7 @@ async def templates_after(store: "Store", workspace: str, after: str = "", *, mo
 
 
 async def remove_template(store: "Store", template: StoredTemplate) -> bool:
-    """Remove a template. Return False if a sequence uses it or it is already gone."""
+    """Remove a template. Return False if the template is used by a sequence or is already gone."""
     sql = "DELETE FROM fairpost.templates t WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id) RETURNING true"
     return bool(await store.value(sql, template.id))
 
@@ -173,7 +173,7 @@ async def sequences(
 
 
 async def remove_sequence(store: "Store", sequence: StoredSequence) -> bool:
-    """Remove a sequence. Return False if a campaign uses it or it is already gone."""
+    """Remove a sequence. Return False if the sequence is used by a campaign or is already gone."""
     sql = "DELETE FROM fairpost.sequences s WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id) RETURNING true"
     return bool(await store.value(sql, sequence.id))
 

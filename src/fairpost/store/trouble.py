@@ -145,12 +145,12 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 
 def is_trouble(error: BaseException) -> bool:
-    """Return whether the database itself is in trouble, so nothing else is to blame."""
+    """Return whether the database itself is in trouble, so that nothing else is to blame."""
     return isinstance(error, DatabaseUnavailable) or trouble_of(error) is not None
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the error means that the database can never store these values, so retrying is useless."""
+    """Return whether the error means that the database can never store these values, which makes retrying useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
 
 

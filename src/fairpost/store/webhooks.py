@@ -196,7 +196,7 @@ async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int
 async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) -> Webhook | None:
     """End a turn in one commit and return the updated endpoint.
 
-    If the endpoint was removed or another engine has it, write nothing and return None.
+    If the endpoint was removed or is leased to another engine, write nothing and return None.
     """
     sql = f"SELECT {_COLUMNS} FROM fairpost.book_webhook($1, $2, $3::jsonb, $4) w"  # noqa: S608
     row = await store.row(sql, webhook.id, webhook.epoch, json.dumps(booking), clock.stated())
@@ -247,7 +247,7 @@ async def delivery(store: "Store", webhook: Webhook, delivery_id: int) -> Delive
 
 
 async def event_at(store: "Store", webhook: Webhook, cursor: str) -> Event | None:
-    """Return the event that a log entry is about, or None if it has been dropped in the meantime."""
+    """Return the event that a log entry is about, or None if the event has been dropped in the meantime."""
     turn, _, id_ = cursor.partition(".")
     sql = "SELECT e.* FROM fairpost.events_after($1, 1, $2) e WHERE e.id = $3"
     try:

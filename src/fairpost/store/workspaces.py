@@ -121,8 +121,8 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
     """Return workspaces that are registered, have accounts, or have waiting or recently sent e-mails, sorted by name.
 
-    The result states whether each is registered. The query skips from one name to the next in the index, so the number
-    of users does not matter.
+    The result states whether each workspace is registered. The query skips from one name to the next in the index, so
+    the number of users does not matter.
     """
     rows = await store.fetch(
         _NAMES_SEEN, prefix, NEW_ARRIVALS_MAX, most, f"^{WORKSPACE_NAME.pattern}$", SERVICE_WORKSPACE
@@ -177,7 +177,7 @@ async def set_rate(store: "Store", name: str, per_minute: int) -> None:
 async def suspend_workspace(store: "Store", name: str, *, reason: str | None) -> bool:
     """Suspend a workspace. Return False if it was already suspended.
 
-    Its keys stop working and its users cannot sign in. Its queue is untouched (see hold).
+    The workspace's keys stop working and its users cannot sign in. Its queue is untouched (see hold).
     """
     sql = """UPDATE fairpost.workspaces SET suspended_at = coalesce($3, clock_timestamp()), reason = $2
              WHERE name = $1 AND suspended_at IS NULL RETURNING true"""
@@ -384,8 +384,8 @@ async def owns_domain_of(store: "Store", workspace: str, address: str) -> bool:
 async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: str | None, address: str) -> None:
     """Record that a login to this mailbox proves the account's address.
 
-    None means that the domain proves the address, so no mailbox is needed. Raises UniqueViolationError if another
-    account, in any workspace, already has this mailbox.
+    If `mailbox` is None, the domain proves the address, and no mailbox is needed. Raises UniqueViolationError if
+    another account, in any workspace, already has this mailbox.
     """
     await store.value("DELETE FROM fairpost.mailboxes m WHERE m.account_id = $1", account)
     if mailbox is not None:
@@ -408,7 +408,9 @@ async def mailbox_tried(store: "Store", account: int, *, is_open: bool) -> None:
 async def route_for(
     store: "Store", workspace: str, *, pool: str | None = None, account: str | None = None
 ) -> str | None:
-    """Return the stored route for a pool or account named by a workspace, or None if it may not use any such route."""
+    """Return the stored route for a pool or account named by a workspace, or None if the workspace may not use any such
+    route.
+    """
     route: str | None = await store.value("SELECT fairpost.route_for($1, $2, $3)", workspace, pool, account)
     return route
 
@@ -439,7 +441,7 @@ async def write_audit(
     detail: Mapping[str, object] | None = None,
     request_id: str | None = None,
 ) -> None:
-    """Write an audit entry. If the store comes from `together`, the entry is in the same commit as the change."""
+    """Write an audit entry. If the store comes from `together`, the entry is committed together with the change."""
     await store.value(
         """INSERT INTO fairpost.audit (at, workspace, who, action, subject, detail, request_id)
            VALUES (coalesce($7, clock_timestamp()), $1, $2, $3, $4, $5, $6)""",

@@ -46,7 +46,7 @@ def secret_bytes(count: int) -> bytes:
 
 
 def mark() -> str:
-    """Return twenty unique hexadecimal digits, generated in one call. They are not secret."""
+    """Return twenty unique hexadecimal digits, generated in one call. The digits are not secret."""
     return secrets.token_hex(10)
 
 

@@ -1,10 +1,11 @@
-"""Named points at which tests can kill a process. They are active only if an environment variable is set.
+"""Named points at which tests can kill a process. Failpoints are active only if an environment variable is set.
 
 With `FAIRPOST_FAILPOINT=name` or `name:nth`, the process kills itself with SIGKILL the first or nth time it passes the
 point. With `FAIRPOST_FAILPOINT_FILE=path`, a process must first rename this file to `path.fired`. Because renaming is
 atomic, only one process dies, and its replacement survives. If only the file is given, a process dies at the point
 named in the file, so the point can be chosen while the process is running. The variables are read once, when the
-process starts. Its forks inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
+process starts. The forks of a process inherit the setting, and each fork counts its own passes. A fork made by a test
+calls `arm` instead.
 """
 
 import os

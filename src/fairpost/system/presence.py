@@ -1,6 +1,6 @@
 """Proof that all of a program's processes are gone. The processes share a lock on a file. The lock belongs to the open
 file, which forks inherit. The system releases the lock when the last of these processes ends, for whatever reason.
-Another process that acquires the lock can be sure that none of them is alive.
+Another process that acquires the lock can be sure that all of the program's processes have ended.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Resources used by processes, read from /proc. They are available only on Linux."""
+"""Resources used by processes, read from /proc. These figures are available only on Linux."""
 
 import os
 from collections.abc import Iterable

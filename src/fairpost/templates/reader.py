@@ -260,8 +260,8 @@ class Reader:
         return set() if is_own else {path}
 
     def _resolved(self, path: str) -> str:
-        """Returns the full name of the field that a name stands for, or "" if it is not a field. For example, `p.name`
-        in a loop over `products` stands for `products.*.name`.
+        """Returns the full name of the field that a name stands for, or "" if the name does not stand for a field. For
+        example, `p.name` in a loop over `products` stands for `products.*.name`.
         """
         root, dot, rest = path.partition(".")
         if root in RESERVED:

@@ -31,7 +31,7 @@ VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
 STEPS_MAX = 20_000  # enough for a thousand entries with three fields each, because a field takes two or three steps
 LOOPED_CHARS_MAX = 268_435_456  # the most output that a loop with plain text can print before the steps run out
-LIGHT_TAGS_MAX = 100  # to save memory, templates with a loop or more tags than this have lower output and value limits
+LIGHT_TAGS_MAX = 100  # to save memory, limits are lower for templates that have a loop or have more tags than this
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
 

@@ -1,6 +1,6 @@
-"""The form in which a kind of transport describes its settings. Each setting is described once, with its limits, and
+"""The form in which a kind of transport describes its settings. Each setting and its limits are described once, and
 options, requests and forms are derived from this description. This module does no I/O and contains nothing specific to
-one kind, whose settings are in its own folder.
+one kind. The settings of each kind are in the kind's own folder.
 """
 
 import re
@@ -104,7 +104,7 @@ class Choice:
 class WrongSetting(FairpostError):
     """The value of a setting is invalid.
 
-    `field` is the setting's name, prefixed with its groups. It is empty for the server as a whole.
+    `field` is the setting's name, prefixed with its groups. It is empty if the problem concerns the server as a whole.
     """
 
     def __init__(self, field: str, rule: str) -> None:

@@ -17,8 +17,8 @@ from fairpost.transports.registry import kind_of
 
 def own_endpoint(settings: TransportSettings) -> str | None:
     """Returns the name of a setting that replaces the provider's public address, such as "base_url", or None if there
-    is none. Settings that refer to the operator's files are included. An SMTP server's host and port are not, because
-    the guard checks them.
+    is none. Settings that refer to the operator's files are included. An SMTP server's host and port are not included,
+    because the guard checks them.
     """
     return "kind" if isinstance(settings, UnknownTransport) else kind_of(settings).own_endpoint(settings)
 
@@ -29,7 +29,7 @@ def endpoint_refusal(settings: TransportSettings) -> WrongSetting | None:
 
 
 async def server_refusal(settings: TransportSettings, guard: NetworkGuard) -> WrongSetting | None:
-    """Returns the reason why an account that is not the operator's must not use this server, or None if it may
+    """Returns the reason why an account that is not the operator's must not use this server, or None if the account may
     use it.
     """
     wrong = endpoint_refusal(settings)

@@ -1,7 +1,7 @@
 """The interface between a kind of transport and the rest of the program. Each kind has one class in its own folder,
-listed in registry.py. Its descriptions are data. Its methods import other modules only when they are called, because
-commands that only print help also load this module. Many methods have a default that is derived from the settings and
-can be overridden by a kind.
+listed in registry.py. A kind's descriptions are data. Its methods import other modules only when they are called,
+because commands that only print help also load this module. Many methods have a default that is derived from the
+settings and can be overridden by a kind.
 """
 
 from abc import ABC, abstractmethod
@@ -189,7 +189,7 @@ class TransportKind(ABC, Generic[S]):
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
-        """Returns why the guard does not allow this server, or None if the guard allows it."""
+        """Returns the reason why the guard does not allow this server, or None if the guard allows it."""
         return None
 
     # ── display ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -32,7 +32,7 @@ Evidence = Mapping[str, str]
 
 class Fate(StrEnum):
     SENT = "sent"
-    UNSENT = "unsent"  # the draft still exists and can be sent without a duplicate
+    UNSENT = "unsent"  # the draft still exists, and sending it cannot cause a duplicate
     UNKNOWN = "unknown"
 
 

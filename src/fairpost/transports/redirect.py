@@ -34,7 +34,9 @@ class Redirected:
         await self._transport.close()
 
     def _booked_on(self, email: Outgoing, report: Report) -> Report:
-        """Assigns the outcome for the one address to all recipients, except that none of them bounces."""
+        """Assigns the outcome for the one address to all recipients, except that none of them is recorded as
+        bounced.
+        """
         own = report.recipients.get(self._address)
         ended = report.reply if report.step not in _BEFORE_ANY_ADDRESS else None
         refusal = next((reply for reply in (own, ended) if reply is not None and _may_be_about_an_address(reply)), None)

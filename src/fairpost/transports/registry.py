@@ -1,4 +1,4 @@
-"""The kinds of transport. To add one, add a folder and a line here, as described in docs/transports.md."""
+"""The kinds of transport. To add a kind, add a folder and a line here, as described in docs/transports.md."""
 
 from collections.abc import Mapping
 from functools import cache

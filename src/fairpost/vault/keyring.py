@@ -87,7 +87,7 @@ class Keyring:
 
     def promote(self) -> None:
         """Make the next key current. Call this function once nothing in the database needs the old key anymore. If the
-        process is killed at any point, you can call it again.
+        process is killed at any point, this function can be called again.
         """
         if not self.is_rotating:
             return

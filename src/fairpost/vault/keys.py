@@ -19,7 +19,7 @@ class Key:
 
     @property
     def id(self) -> str:
-        """The ID that distinguishes keys. It reveals nothing, because keys consist of 256 random bits."""
+        """The ID that distinguishes keys. The ID reveals nothing, because keys consist of 256 random bits."""
         return sha256(b"fairpost key id\0" + self.material).hexdigest()[:ID_CHARS]
 
 

@@ -69,7 +69,7 @@ async def write_sealed(
 
 
 async def rotate(store: SecretStore, vault: Vault, *, drop_unreadable: bool = False) -> Rotation | None:
-    """Seal everything with the next key in one commit. The key replaces the old one only after this commit.
+    """Seal everything with the next key in one commit. The next key replaces the old key only after this commit.
 
     Return None if there is no key and no secret yet.
     """

@@ -65,8 +65,8 @@ class Vault:
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
-        """Return the key to seal with while these keys are in use. A single key seals all secrets, so either all of
-        them can be opened or none.
+        """Return the key to seal with while these keys are in use. A single key seals all secrets, so either all or
+        none of them can be opened.
         """
         missing = sorted(key_id for key_id in in_use if self.keyring.find(key_id) is None)
         if missing:

@@ -1,7 +1,7 @@
 """One turn for an endpoint. Posts the due events, in order for each e-mail, and decides what to store. It does not use
 the database. Lanes run in parallel; the events in one lane are posted one at a time. If an event fails, the later
-events in its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other
-events are not tried.
+events in its lane wait for it. If the first few requests of a turn all fail, the endpoint is considered dead, and the
+other events are not tried.
 """
 
 import asyncio
@@ -37,10 +37,11 @@ class Turn:
         return any(each.answered.is_delivered for each in self.tried)
 
     def is_failure_of(self, hook: Webhook) -> bool:
-        """Return whether the endpoint itself is to blame for the failures. It is not to blame if any event was
-        delivered in this turn.
+        """Return whether the endpoint itself is to blame for the failures. The endpoint is not to blame if any event
+        was delivered in this turn.
 
-        Nor is it to blame if only old events were retried and it has accepted other events since those first failed.
+        Nor is it to blame if only old events were retried and it has accepted other events since the old ones first
+        failed.
         """
         failed = [each.due for each in self.tried if not each.answered.is_delivered]
         is_news = hook.failing_since is not None or not all(_is_outlived(each, hook) for each in failed)
@@ -183,13 +184,13 @@ def book(
 
 
 def _is_outlived(due: Due, hook: Webhook) -> bool:
-    """Return whether the endpoint has accepted another event since this one first failed."""
+    """Return whether the endpoint has accepted another event since this event first failed."""
     return due.since is not None and hook.delivered_at is not None and hook.delivered_at >= due.since
 
 
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:
-    """Return what to store if the webhook has no secret. It is disabled, because events are never posted without a
-    signature.
+    """Return what to store if the webhook has no secret. The webhook is disabled, because events are never posted
+    without a signature.
     """
     why = Reason("webhook.no_secret")
     return replace(_of(hook), is_disabled=True, failing_since=hook.failing_since or now, why=why)

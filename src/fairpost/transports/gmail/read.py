@@ -62,7 +62,9 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns False, because for Gmail, the account's worker finds out by querying the draft."""
+        """Returns False, because with Gmail, the account's worker queries the draft to determine whether the e-mail was
+        sent.
+        """
         return False
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """Sends e-mails through the Gmail API as drafts. Google sends a draft only once, no matter how often it is asked to.
-The outcome of a request that timed out can therefore be determined. If the draft still exists, it was not sent and can
-be sent again without a duplicate. If the draft is gone and its thread contains a sent message with Fairpost's mark, the
-e-mail was sent. Otherwise, the e-mail is reported as in doubt. Once a request has gone unanswered, no later answer
-proves that nothing was sent, because Google may still be processing the first request. Only "sent" and "in doubt" then
+The outcome of a request that timed out can therefore be determined. If the draft still exists, it was not sent, and
+sending it cannot cause a duplicate. If the draft is gone and its thread contains a sent message with Fairpost's mark,
+the e-mail was sent. Otherwise, the e-mail is reported as in doubt. Once a request has gone unanswered, no later answer
+proves that nothing was sent, because Google may still be processing that request. Only "sent" and "in doubt" then
 remain possible.
 """
 
@@ -188,7 +188,7 @@ class GmailTransport:
 
 
 def what_to_type(advice: str, account: str) -> str:
-    """Replaces the SMTP options in advice about tokens with those of the Gmail API."""
+    """Replaces the SMTP options in advice about tokens with the Gmail API options."""
     for smtps, ours in OPTIONS.items():
         advice = advice.replace(smtps, ours)
     return advice.replace("NAME", account)

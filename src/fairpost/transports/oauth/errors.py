@@ -1,5 +1,5 @@
-"""The reasons why no token is available. Either the token server refused to grant one and manual action is needed, or
-the server did not answer and a retry may work.
+"""The reasons why no token is available. Either the token server refused to grant a token and manual action is needed,
+or the server did not answer and a retry may work.
 """
 
 from fairpost.model.errors import FairpostError

@@ -1,7 +1,7 @@
 """Requests to a token server. Each request returns one JSON answer, within limits on time and size, or raises
-Unreachable. The client blocks, which is acceptable because it runs in a thread. It provides the interface that msal
-expects of an HTTP client. Secrets never appear in errors, because requests are never shown, and responses are shown
-only by a provider's module.
+Unreachable. The client blocks, which is acceptable because it runs in a thread. The client provides the interface that
+msal expects of an HTTP client. Secrets never appear in errors, because requests are never shown, and responses are
+shown only by a provider's module.
 """
 
 import ipaddress

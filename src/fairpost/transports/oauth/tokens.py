@@ -32,7 +32,7 @@ class TokenSource(Protocol):
 
 
 class KeptTokens(ABC):
-    """Caches one token, for one event loop. Callers wait while a new one is fetched."""
+    """Caches one token, for one event loop. Callers wait while a new token is fetched."""
 
     def __init__(self, *, now: Callable[[], datetime] = clock.now, fetch_s_max: float = FETCH_S_MAX) -> None:
         self._now = now
@@ -71,7 +71,7 @@ class KeptTokens(ABC):
         except Unreachable:
             if old is None or self._kept is None or self._left(old) < LAST_USE:
                 raise
-            return old  # an early renewal may fail, because the old token is still valid
+            return old  # an early renewal is allowed to fail, because the old token is still valid
         return self._kept
 
     async def _fetch_in_time(self) -> AccessToken:

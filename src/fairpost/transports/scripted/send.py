@@ -21,8 +21,8 @@ class Delivery:
 
 
 class ScriptedTransport:
-    """Sends nothing. Returns a script's reports one by one, followed by the report `always` each time. Records what a
-    server would have received.
+    """Sends nothing. Returns a script's reports one by one, and from then on always returns the report `always`.
+    Records what a server would have received.
     """
 
     def __init__(self, script: Iterable[Report] = (), *, always: Report | Callable[[Outgoing], Report] = OK) -> None:

@@ -167,8 +167,8 @@ def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
 
 
 def with_kept_reading(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-    """Keeps the reading settings unless the server changes. A server's URL does not contain them, and another server
-    has a different mailbox.
+    """Keeps the reading settings unless the server changes. A server's URL does not contain these settings, and another
+    server has a different mailbox.
     """
     if old is None or not old.read or server.user is None:
         return server

@@ -154,7 +154,7 @@ BEGIN
         OR EXISTS (SELECT FROM fairpost.emails m WHERE m.id = p_id::bigint AND m.workspace = p_workspace);
 END $$;
 
--- Returns the first problem with the fields that are not addresses, headers or attachments, or null.
+-- Returns the first problem with the fields other than addresses, headers and attachments, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
@@ -219,7 +219,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first problem with the tags, or null.
+-- Returns the first problem with the tags, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_tags(tags jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -246,7 +246,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first problem with the custom headers, or null.
+-- Returns the first problem with the custom headers, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_headers(headers jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -275,7 +275,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first problem with the attachments, or null.
+-- Returns the first problem with the attachments, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_attachments(attachments jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -315,7 +315,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first problem with the subject, bodies, headers and attachments, or null.
+-- Returns the first problem with the subject, bodies, headers and attachments, or null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.check_content(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -345,7 +345,8 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns the first problem with an e-mail, or null. This function is authoritative. is_plain is only a shortcut for the obvious cases.
+-- Returns the first problem with an e-mail, or null if there is none. This function is authoritative. is_plain is only a shortcut for the obvious
+-- cases.
 CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

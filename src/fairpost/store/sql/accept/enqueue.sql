@@ -15,7 +15,7 @@ BEGIN
     RETURN recipients;
 END $$;
 
--- Returns the envelope addresses. A recipient that is named twice receives one copy.
+-- Returns the envelope addresses. A recipient that is listed twice receives one copy.
 CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -25,8 +25,9 @@ END $$;
 
 -- Enqueues many e-mails and returns a result for each, in the order given: the e-mail's id and whether it is new, or its first problem. An invalid
 -- e-mail does not affect the others. For a known idempotency key, returns the id of the first e-mail and new = false. The limits are for services
--- that submit their users' e-mails. `p_daily_max` is per user in 24 hours, `p_waiting_max` is per user in the queue, and `p_workspace_max` is per
--- workspace in 24 hours. `p_fingerprints` contains a fingerprint for each e-mail. A known key with a different fingerprint is an error.
+-- that submit their users' e-mails. `p_daily_max` limits the e-mails of one user in 24 hours, `p_waiting_max` limits the e-mails of one user in the
+-- queue, and `p_workspace_max` limits the e-mails of the workspace in 24 hours. `p_fingerprints` contains a fingerprint for each e-mail. A known key
+-- with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(

@@ -1,4 +1,4 @@
--- The fast path for a single plain e-mail, which inserts the values directly. The regular path, enqueue_many, would insert the same rows.
+-- The fast path for a single plain e-mail. The values are inserted directly. The regular path, enqueue_many, would insert the same rows.
 
 -- Enqueues one e-mail if it is plain, its idempotency key is new, and its user and workspace have no limit of their own. Returns its id, or a
 -- complaint that its user has submitted too much. If both are null, nothing was written and the caller must use enqueue_many, which also reports

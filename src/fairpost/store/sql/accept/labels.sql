@@ -21,8 +21,8 @@ LANGUAGE sql AS $$
     SELECT DISTINCT fairpost.tag_mark(l.workspace, t.key, t.value), l.email_id FROM labelled l CROSS JOIN LATERAL jsonb_each_text(l.tags) t
 $$;
 
--- Erases a person from the labels. `p_whole` means that the e-mail was for this person alone. In that case, only the type is kept. Otherwise only the
--- address is removed.
+-- Erases a person from the labels. `p_whole` means that the e-mail was addressed to this person only. In that case, only the type is kept. Otherwise
+-- only the address is removed.
 CREATE OR REPLACE FUNCTION fairpost.erase_labels(p_email bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.labels l SET tags = CASE WHEN NOT p_whole THEN fairpost.without(l.tags, pattern) END, metadata = CASE WHEN NOT p_whole THEN fairpost.without(l.metadata, pattern) END

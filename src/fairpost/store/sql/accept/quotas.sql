@@ -54,7 +54,7 @@ DECLARE
 BEGIN
     IF p_daily_max IS NOT NULL THEN
         -- Here and below, the hour is part of an expression, to keep the planner from using the index on hour alone, which covers all users. There
-        -- are at most as many rows as hours in a day.
+        -- are at most as many rows as there are hours in a day.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
@@ -66,7 +66,7 @@ BEGIN
     IF room = p_asked THEN
         RETURN;
     ELSIF day_room <= waiting_room THEN
-        -- An hour stops counting 24 hours after it began.
+        -- An hour no longer counts once 24 hours have passed since it began.
         until := (SELECT min(h.gone_at) FROM (
                       SELECT s.hour + interval '24 hours' AS gone_at, sum(s.n) OVER (ORDER BY s.hour) AS freed
                       FROM (SELECT s.hour, s.n FROM fairpost.submissions s
@@ -96,10 +96,11 @@ LANGUAGE sql STABLE AS $$
                                                    '; there is room again when some of it has gone out')))
 $$;
 
--- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. Invalid e-mails do not count, nor do e-mails with a known
--- key, because they have already been accepted. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as
--- they are within the workspace's limit. Other submissions by these users wait until this transaction ends. Other submissions from the workspace wait
--- only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
+-- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. Invalid e-mails do not count. E-mails with a known key do
+-- not count either, because they have already been accepted. For each user, the first e-mails within the user's limit are accepted, in the order
+-- given, as long as they are within the workspace's limit. Other submissions by these users wait until this transaction ends. Other submissions from
+-- the workspace wait only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than
+-- `slack`) are not counted.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz

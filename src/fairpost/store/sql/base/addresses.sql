@@ -131,9 +131,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         '𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃' || 'ι') END   -- the iota subscript is an iota
 $$;
 
--- The marks used to find e-mails to an address: one for the first recipient, who is usually the only one, and one for all recipients. Each mark exists
--- once for all workspaces and once for this workspace. Two addresses may have the same mark. Indexes use these functions, so changing their results
--- requires a REINDEX.
+-- The marks used to find e-mails to an address: one for the first recipient, who is usually the only one, and one for all recipients. Each mark
+-- exists in two versions: one for all workspaces and one for this workspace. Two addresses may have the same mark. Indexes use these functions, so
+-- changing their results requires a REINDEX.
 CREATE OR REPLACE FUNCTION fairpost.address_mark(recipients jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtext(fairpost.normalize_address(recipients #>> '{0,address}'))

@@ -1,4 +1,4 @@
--- Places a workspace in a region, unless it already has one. Returns its region.
+-- Places a workspace in a region, unless the workspace already has a region. Returns its region.
 CREATE OR REPLACE FUNCTION fairpost.place_workspace(p_workspace text, p_region text, p_now timestamptz DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

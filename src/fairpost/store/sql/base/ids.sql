@@ -11,9 +11,9 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
 $$;
 
--- Returns the leaf for an e-mail. It is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is
--- attached. Leaves for mail that was enqueued before users had homes were hashed without the word 'home'. Such mail keeps its own leaves until they
--- are empty.
+-- Returns the leaf for an e-mail. The leaf is computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf
+-- is attached. For mail that was enqueued before users had homes, the leaves were hashed without the word 'home'. Such mail keeps its own leaves
+-- until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid

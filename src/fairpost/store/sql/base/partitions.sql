@@ -1,6 +1,6 @@
 -- Creates the monthly partitions of history for this month and the next two, and the daily partitions of events. Idempotent. Rows outside these
--- months are never rejected. They go to the default partition and are moved when the partition for their month is created. A partition is created as
--- a separate table and then attached, so only statements that use the default partition have to wait.
+-- months are never rejected. Such rows go to the default partition and are moved when the partition for their month is created. A partition is
+-- created as a separate table and then attached, so only statements that use the default partition have to wait.
 CREATE OR REPLACE FUNCTION fairpost.make_partitions(p_now timestamptz DEFAULT clock_timestamp()) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET client_min_messages = warning AS $$
 DECLARE

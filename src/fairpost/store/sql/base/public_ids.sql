@@ -36,7 +36,7 @@ BEGIN
         || substr(signs, (n >> 10 & 31)::integer + 1, 1) || substr(signs, (n >> 5 & 31)::integer + 1, 1) || substr(signs, (n & 31)::integer + 1, 1);
 END $$;
 
--- Returns the internal id, or null if this is not a public id. It does not check that the e-mail exists.
+-- Returns the internal id, or null if this is not a public id. This function does not check that the e-mail exists.
 CREATE OR REPLACE FUNCTION fairpost.private_id(p_public text) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

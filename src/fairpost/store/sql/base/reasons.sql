@@ -10,7 +10,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         ELSE p_params END END
 $$;
 
--- Combines a code and its parameters in a single text, for tables that have a single text column for both. These tables cannot be altered, because
+-- Combines a code and its parameters into a single text, for tables that have a single text column for both. These tables cannot be altered, because
 -- callers keep them locked. Sentences stored before codes existed are kept.
 CREATE OR REPLACE FUNCTION fairpost.in_one(p_reason text, p_params jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

@@ -18,7 +18,8 @@ BEGIN
     RETURN btrim(left(normalize(btrim(fairpost.small_letters(normalize(replace(folded, U&'i\0307', 'i'), NFKD)), U&' \1680'), NFKC), 200), U&' \1680');
 END $$;
 
--- Returns whether a name is reserved. Callers cannot use reserved names, because e-mails without a user are attributed to a key, login or person.
+-- Returns whether a name is reserved. Callers cannot use reserved names, because these names identify the key, login or person to which e-mails
+-- without a user are attributed.
 CREATE OR REPLACE FUNCTION fairpost.is_reserved_user(folded text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT folded ~ '^(key|login|person):'

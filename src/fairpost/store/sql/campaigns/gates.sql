@@ -7,8 +7,8 @@ LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Charges `p_n` e-mails to the quota for the day (refunds them if negative). Returns false if the day has no quota, or if its quota is used up. Locks
--- the row first, then reads it.
+-- Charges `p_n` e-mails to the quota for the day (or refunds them if `p_n` is negative). Returns false if the day has no quota, or if its quota is
+-- used up. Locks the row first, then reads it.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,7 +31,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Returns the time before which mail in this stream may not be sent, and the reason as a code with parameters. Null if it may be sent now.
+-- Returns the time before which mail in this stream may not be sent, and the reason as a code with parameters. Returns nulls if the mail may be sent
+-- now.
 DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -162,7 +163,7 @@ $$;
 -- Stores a workspace's hours and quotas for the coming weeks, computed from revision `p_revision` of the schedule. `p_open` is {timezone:
 -- multirange}, with the workspace's own time zone under ''; null means no window. `p_days` is [{day, starts_at, ends_at, allowed}]; null means no
 -- quota. Returns false, changing nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep
--- their count. For changed days, the e-mails already sent are counted again.
+-- their count. For changed days, the e-mails already sent are recounted.
 CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

@@ -1,7 +1,7 @@
--- For each prospect on a campaign's lists, creates a row and a key for each step. Works in batches, each in a commit that records the progress.
--- Interrupted, repeated or concurrent runs complete the planning without duplicates. Nested loops are disabled, because the planner cannot estimate
--- the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out` is the number
--- of prospects that lack a field required by the templates.
+-- For each prospect on a campaign's lists, creates a row and a key for each step. Works in batches. Each batch is committed together with a record of
+-- the progress. Interrupted, repeated or concurrent runs complete the planning without duplicates. Nested loops are disabled, because the planner
+-- cannot estimate the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out`
+-- is the number of prospects that lack a field required by the templates.
 CREATE OR REPLACE FUNCTION fairpost.plan_batch(
     p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT done boolean, OUT prospects integer, OUT scheduled integer, OUT skipped integer, OUT left_out bigint[]
@@ -30,7 +30,7 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- Either a prospect's pause cannot end before this transaction does, or this transaction sees that it has ended.
+    -- Either a prospect's pause cannot end before this transaction does, or this transaction sees that the pause has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
     -- If an e-mail was cancelled along with another campaign before its sending started, this campaign can reuse its key.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN

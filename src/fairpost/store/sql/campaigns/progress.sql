@@ -2,7 +2,7 @@
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
--- Counts the e-mails of campaigns that are due for a count, and stops after about the given number of seconds. Only one process counts at a time;
+-- Counts the e-mails of each campaign that is due for a count, and stops after about the given number of seconds. Only one process counts at a time;
 -- concurrent calls do nothing. Returns the number of campaigns counted. A running campaign is counted every minute, or less often if counting is
 -- slow, so that counting takes at most 1% of the time. An inactive campaign is counted when its state changes, or every ten minutes. A finished
 -- campaign is counted once more.
@@ -29,8 +29,9 @@ BEGIN
     RETURN n;
 END $$;
 
--- Counts a campaign's e-mails. Counts queue and history in a single statement, so an e-mail that moves from one to the other in the meantime is
--- counted only once. `sent` counts the sent e-mails in history. Needs the indexes emails_of_campaign and queue_of_campaign.
+-- Counts a campaign's e-mails. Counts the e-mails in the queue and in history in a single statement, so an e-mail that moves from the queue to
+-- history in the meantime is counted only once. `sent` counts the sent e-mails in history. Needs the indexes emails_of_campaign and
+-- queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -108,8 +109,8 @@ BEGIN
     END IF;
 END $$;
 
--- If there are more than 600 points, doubles the interval between points, removes those in between, and from then on adds points half as often. The
--- first and last points are kept.
+-- If there are more than 600 points, doubles the interval between points and keeps only one point for each interval. From then on, points are added
+-- half as often. The first and last points are kept.
 CREATE OR REPLACE FUNCTION fairpost.thin_course(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

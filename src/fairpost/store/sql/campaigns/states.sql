@@ -1,4 +1,4 @@
--- The life cycle of a campaign. Every transition names the state it starts from, so only one of two identical requests takes effect.
+-- The life cycle of a campaign. Every transition specifies the state that it starts from, so only one of two identical requests takes effect.
 
 -- Holds or releases a campaign's mail in the tree, regardless of its schedule.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
@@ -85,8 +85,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left. These remain until the
--- workers have finished with them.
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left. The claimed e-mails remain
+-- until the workers have finished with them.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -143,9 +143,9 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Changes the state of campaigns that are due for a transition. Scheduled campaigns are due at their start time, running campaigns when they have no
--- e-mail that could proceed or no account to send it, and completed campaigns when e-mails can proceed again. The cost depends on the number of live
--- campaigns. Returns the campaigns that changed.
+-- Changes the state of campaigns that are due for a transition. Scheduled campaigns are due at their start time, running campaigns are due when they
+-- have no e-mail that could proceed or no account to send it, and completed campaigns are due when e-mails can proceed again. The cost depends on the
+-- number of live campaigns. Returns the campaigns that changed.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -156,8 +156,8 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that other transactions have locked are
-    -- left for the next call, to prevent deadlocks.
+    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns locked by other transactions are left for
+    -- the next call, to prevent deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t

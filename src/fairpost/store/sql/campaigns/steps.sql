@@ -62,7 +62,7 @@ BEGIN
     SELECT m.route, m.class, m.workspace, m.domain, m.user_name, m.stream, m.flow, 1, 1, m.due_at, m.id FROM moved m;
 END $$;
 
--- Follow-ups that were cancelled only because this e-mail was not sent now wait for it again.
+-- Follow-ups that were cancelled only because this e-mail was not sent will wait for this e-mail again.
 CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -119,8 +119,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Removes prospects from all lists permanently, and cancels the e-mails that are waiting for them. The prospects are locked first, in the same order as
--- for a pause.
+-- Removes prospects from all lists permanently, and cancels their waiting e-mails. The prospects are locked first, in the same order as for a pause.
 CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -134,7 +133,7 @@ END $$;
 
 -- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode from the time it reads the pause until it commits.
 -- Ending the pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so even a batch of
--- thousands of prospects holds no more than that.
+-- thousands of prospects holds no more than 64 locks.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666
@@ -149,7 +148,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect. The e-mails waiting for this prospect now also wait for the pause to end. No e-mail is cancelled or sent twice.
+-- Pauses a prospect. The prospect's waiting e-mails now also wait for the pause to end. No e-mail is cancelled or sent twice.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

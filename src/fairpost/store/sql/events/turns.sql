@@ -1,9 +1,9 @@
 -- Puts events in commit order. If a transaction commits late, its events are assigned positions only after the commit, and other events are not
 -- delayed.
 --
--- A turn is a snapshot. It contains the events that were not visible to the previous turn, because their transactions began or ended after that turn.
--- The index outbox_new finds these events. Their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change
--- waited for the first and got its id afterwards.
+-- A turn is a snapshot. Each turn contains the events that were not visible to the previous turn, because their transactions began or ended after
+-- that turn. The index outbox_new finds these events. The rows of the events are not changed. Two changes to one e-mail are ordered by their ids,
+-- because the second change waited for the first and got its id afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -57,8 +57,8 @@ BEGIN
 END $$;
 
 -- Begins a new series of turns. Cursors from a period that was lost continue at the start of the new series. `p_is_restored` means that transaction
--- ids have restarted, so those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it. All others get a
--- turn in the new series.
+-- ids have restarted, so those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it. All other events get
+-- a turn in the new series.
 CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE

@@ -1,6 +1,7 @@
--- Writes all events except those of finished e-mails (see settle/finish.sql). Each event is written in the same commit as the change that it reports.
+-- Writes all events except those of finished e-mails (see settle/finish.sql). Each event is written in the same transaction as the change that it
+-- reports.
 
--- Writes an event about an e-mail in the queue, which the caller has locked.
+-- Writes an event about an e-mail that is in the queue and has been locked by the caller.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_email(email fairpost.queue, p_kind text, p_reason text, p_params jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

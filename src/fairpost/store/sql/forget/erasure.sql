@@ -144,8 +144,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
--- Erases the person from finished e-mails. If an e-mail was sent to this person alone, the only facts kept are that it existed, its time, its account
--- and its outcome. Returns the number of e-mails changed.
+-- Erases the person from finished e-mails. If an e-mail was sent to this person alone, the only facts kept are its existence, time, account and
+-- outcome. Returns the number of e-mails changed.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -183,8 +183,8 @@ LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
--- Erases the whole content of an e-mail if there were no other recipients, otherwise only the address in it. Content that several e-mails share is
--- kept.
+-- Erases the whole content of an e-mail if there were no other recipients; otherwise, erases only the address from it. Content that several e-mails
+-- share is kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_content(p_email bigint, p_content bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Drops history by month, as whole partitions instead of individual rows.
 
--- Returns the months that have partitions, oldest first, with their size on disk.
+-- Returns the months that have partitions, oldest first, with their sizes on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
     SELECT m.month, fairpost.first_id_at(m.month), fairpost.first_id_at(m.month + interval '1 month'), m.partitions, m.bytes
@@ -11,8 +11,9 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
     ORDER BY 1
 $$;
 
--- Returns why a month that is over cannot be dropped, or null if it can be. An e-mail belongs to the month in which it was enqueued but may finish
--- much later. It is kept for as long as other e-mails that finished at the same time. Needs the queue's primary key and the index queue_followers.
+-- Returns the reason why a past month cannot be dropped, or null if it can be dropped. An e-mail belongs to the month in which it was enqueued but
+-- may finish much later. The e-mail is kept for as long as other e-mails that finished at the same time. Needs the queue's primary key and the index
+-- queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -66,9 +67,9 @@ $$;
 
 -- Drops the oldest month that ended before the given time and need not be kept. Call the function again as long as it returns a month. Contents that
 -- are still used move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions queue up
--- behind this one, the function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it
--- has locked the tables, no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support
--- tables with a default partition.)
+-- behind this one, the function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once the
+-- function has locked the tables, no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not
+-- support tables with a default partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
 )
@@ -110,8 +111,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes rows outside any month: e-mails from months without a partition, and contents that outlived their month. There are few such rows, so they
--- are deleted individually. Returns the number of rows deleted. If the number is `p_max`, call again.
+-- Deletes rows that belong to no monthly partition: e-mails from months without a partition, and contents that outlived their month. There are few
+-- such rows, so they are deleted individually. Returns the number of rows deleted. If the number is `p_max`, call again.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -139,7 +140,7 @@ BEGIN
     RETURN greatest(cardinality(emails), cardinality(unused));
 END $$;
 
--- Returns unused contents that are outside any month and have an id below the given one.
+-- Returns unused contents that belong to no monthly partition and have an id below the given id.
 CREATE OR REPLACE FUNCTION fairpost.unused_in_rest(p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
     SELECT ARRAY(

@@ -1,6 +1,6 @@
--- Returns how much mail is held back by blocks, largest number first. A block holds back mail for an account that the sender is blocked from using.
--- Mail for a pool is held back if the sender is blocked from every account in the pool that could send it. The numbers come from the tree and the
--- arrivals, as in waiting_by_route, never from the queue. `p_workspace` restricts the result to one workspace.
+-- Returns how many e-mails each block holds back on each route, largest number first. A block holds back mail for an account that the sender is
+-- blocked from using. Mail for a pool is held back if the sender is blocked from every account in the pool that could send it. The numbers come from
+-- the tree and the arrivals, as in waiting_by_route, never from the queue. `p_workspace` restricts the result to one workspace.
 CREATE OR REPLACE FUNCTION fairpost.blocked_mail(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)
 RETURNS TABLE (route text, account_id bigint, account text, workspace text, since timestamptz, until timestamptz, reason text, params jsonb, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$

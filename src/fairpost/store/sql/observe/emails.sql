@@ -77,8 +77,8 @@ BEGIN
 END $$;
 
 -- Returns a page of the e-mails of one workspace or (null) of all, newest first, optionally only those before `p_before`. `p_states` (null means all)
--- are the states shown to users, which are `scheduled` and `ready` instead of the queue's `waiting`. With `p_ids`, returns these e-mails instead, if
--- they belong to the workspace.
+-- are the states shown to users, which include `scheduled` and `ready` instead of the queue's `waiting`. With `p_ids`, returns these e-mails instead,
+-- if they belong to the workspace.
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.list_emails(

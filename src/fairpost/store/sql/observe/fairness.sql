@@ -2,7 +2,7 @@
 -- depends on the number of senders and their hourly counters, never on the number of e-mails. `p_workspace` restricts the figures to one workspace
 -- (null means all). Senders are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
 
--- Returns how many e-mails each sender has waiting, in a single query, because reading the tree is the main cost. `of` is the kind of row:
+-- Returns the number of waiting e-mails of each sender, in a single query, because reading the tree is the main cost. `of` is the kind of row:
 --   spread             `times` users of this tier have `n` e-mails each, for computing inequality
 --   workspace, user    the senders with the most e-mails, at most `p_max` of each kind; `name` is empty for a workspace
 --   domain             the same for the From domains in those workspaces
@@ -97,8 +97,8 @@ BEGIN
     WHERE x.n > 0 GROUP BY x.is_fair, x.n;
 END $$;
 
--- Returns how many users (`times`) had `n` e-mails sent, bounced or rejected in each hour since the given time. Like served_by_sender, this uses the
--- index activity_by_hour or, for one workspace, the primary key.
+-- For each hour since the given time, returns the number of users (`times`) with `n` e-mails that were sent, bounced or rejected. Like
+-- served_by_sender, this uses the index activity_by_hour or, for one workspace, the primary key.
 CREATE OR REPLACE FUNCTION fairpost.served_by_hour(p_workspace text, p_since timestamptz)
 RETURNS TABLE (hour timestamptz, n bigint, times bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off AS $$
@@ -109,7 +109,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     GROUP BY 1, 2
 $$;
 
--- Returns histograms of durations since the given time, one for each kind and tier. They cover all accounts or the accounts of one workspace.
+-- Returns histograms of the durations recorded since the given time, one for each kind and tier. The histograms cover all accounts or the accounts of
+-- one workspace.
 DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)
 RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)

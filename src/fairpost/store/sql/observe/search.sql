@@ -145,7 +145,7 @@ END $$;
 -- Returns the newest e-mails, up to `p_max`, that are older than `p_before` and match everything in `p_wanted`: {to, key, campaign, user, stream,
 -- account, type, tags, since, until}. Keys, campaigns, users, streams, types and tags belong to a workspace, so searching by them requires its name.
 -- The id contains the time at which an e-mail was accepted. Reads at most two thousand e-mails. If the search stopped at that limit before finding
--- `p_max`, `looked_to` is the last id read. Otherwise, `looked_to` is null.
+-- `p_max` e-mails, `looked_to` is the last id read. Otherwise, `looked_to` is null.
 CREATE OR REPLACE FUNCTION fairpost.search_emails(
     p_workspace text, p_wanted jsonb, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT ids bigint[], OUT looked_to bigint

@@ -1,7 +1,8 @@
 -- Returns the status of an e-mail for the program that submitted it. The e-mail is looked up by its key alone, which is fast enough to do for every
--- page view. All columns are null if there is no such e-mail in the workspaces of this session. `due_at` is when the e-mail may be tried next, or
--- null if it waits for another e-mail. `reason` is the reason for its state, as a code: see docs/conditions.md. `waits_for` is a code for what delays
--- a waiting e-mail beyond its due time, until `waits_until` (null: until released). `code` and `reply` come from the server's last response.
+-- page view. All columns are null if there is no such e-mail in the workspaces of this session. `due_at` is the time at which the e-mail may be tried
+-- next, or null if it waits for another e-mail. `reason` is the reason for its state, as a code (see docs/conditions.md). `waits_for` is a code for
+-- what delays a waiting e-mail beyond its due time, until `waits_until` (null: until released). `code` and `reply` come from the server's last
+-- response.
 DROP FUNCTION IF EXISTS fairpost.status(bigint);
 DROP FUNCTION IF EXISTS fairpost.status(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.status(
@@ -49,7 +50,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns a workspace's newest e-mails that have this tag and an id below the given one, each with its status. The default is the session's own
+-- Returns a workspace's newest e-mails that have this tag and an id below the given id, each with its status. The default is the session's own
 -- workspace.
 DROP FUNCTION IF EXISTS fairpost.find(text, text, text, integer, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.find(

@@ -1,6 +1,6 @@
 -- Returns how many e-mails are waiting on each route, from the tree's own counts and the arrivals that it has not absorbed yet. The cost depends on the
 -- number of workspaces and arrivals, never on the number of e-mails. Routes without waiting e-mails are omitted. `due` means that some e-mails are
--- due and their senders are not held. `next_at` is when the next e-mail becomes due.
+-- due and their senders are not held. `next_at` is the time at which the next e-mail becomes due.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_route(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$

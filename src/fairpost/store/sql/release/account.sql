@@ -26,9 +26,9 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT nextval(pg_get_serial_sequence('fairpost.accounts', 'id'))
 $$;
 
--- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `secret` is named. Whatever the account
--- was waiting for is checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or null if it does
--- not exist.
+-- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `p_changes` names `secret`. Whatever
+-- the account was waiting for is checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or
+-- null if it does not exist.
 DROP FUNCTION IF EXISTS fairpost.change_account(text, jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL, p_revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -143,7 +143,7 @@ BEGIN
 END $$;
 
 -- Stores the account's current problems (null: none). The e-mails in `p_forgiven`, whose attempts failed because of the account, get one attempt
--- back. Those that have since failed permanently are tried again. Returns false if the lease is gone.
+-- back. If any of these have since failed permanently, they are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -161,8 +161,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes an account if it has neither claimed e-mails nor waiting e-mails that only it may send. If it has any, returns their number and changes
--- nothing. The lease row is locked first, as for a claim, so that nothing is claimed in the meantime.
+-- Removes an account unless any of its e-mails are claimed or any waiting e-mails may be sent only by this account. If there are such e-mails,
+-- returns their number and changes nothing. The lease row is locked first, as for a claim, so that nothing is claimed in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )

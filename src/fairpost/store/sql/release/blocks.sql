@@ -9,7 +9,7 @@ BEGIN
     RETURN ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > p_now);
 END $$;
 
--- Returns the roots of these routes, for every class and lane. They are looked up by their keys, because there may be many other roots.
+-- Returns the roots of these routes, for every class and lane. The roots are looked up by their keys, because there may be many other roots.
 CREATE OR REPLACE FUNCTION fairpost.roots_on(routes text[]) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT n.id FROM unnest(routes) r(route), unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane), fairpost.nodes n
@@ -86,8 +86,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- Adds outcomes to each sender's counts. Returns the figures needed to decide what to block, or no row if no e-mail bounced or was refused.
--- `suspects` are senders with bounces or refusals that are not blocked yet. `others_sent` is the number of e-mails that all other senders sent today.
--- `senders` is the number of senders that were served in this sample or have due mail for this account, where 2 means two or more. The caller has
+-- `suspects` are senders that have bounces or refusals and are not blocked yet. `others_sent` is the number of e-mails that all other senders sent
+-- today. `senders` is the number of senders that were served in this sample or have due mail for this account (2 means two or more). The caller has
 -- locked the lease row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
@@ -172,8 +172,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
--- Returns accounts that only blocks prevent from sending, because all mail that is due on their routes comes from blocked senders. The cost depends
--- on the number of accounts with blocks and on the number of blocks.
+-- Returns accounts that are prevented from sending only by blocks, because all mail that is due on their routes comes from blocked senders. The cost
+-- depends on the number of accounts with blocks and on the number of blocks.
 CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

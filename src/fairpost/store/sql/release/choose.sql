@@ -1,6 +1,6 @@
--- Senders blocked on an account advance together with the first sender that is not blocked, and stay at most one e-mail behind it. Otherwise the
--- virtual time would not advance if no other account served them, and newcomers, which start at that time, would come before all others for a long
--- time. This does not put the blocked senders at a disadvantage: they are still first in line for an account that may serve them.
+-- Senders that are blocked on an account advance together with the first sender that is not blocked, and stay at most one e-mail behind that sender.
+-- Otherwise the virtual time would not advance if no other account served them, and newcomers, which start at that time, would come before all others
+-- for a long time. This does not put the blocked senders at a disadvantage: they are still first in line for an account that may serve them.
 CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.node_state c SET vtime = behind.first, turn = c.turn + 1
@@ -29,7 +29,7 @@ BEGIN
     branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit, '{}', '{}', '{}', '{}')::fairpost.branch
                       FROM unnest(roots) r);
     -- Determines which children are next, including those held by other claims, and how far this batch takes them: one round, or more if there are
-    -- few.
+    -- few children.
     SELECT array_agg(n.id), n.edge INTO first_ids, edge
     FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
           FROM unnest(branches) r CROSS JOIN LATERAL (

@@ -50,8 +50,8 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the routes with mail that may be sent now, and when mail on other routes becomes due. Returns no routes while everything is paused. The cost
--- depends on the number of routes.
+-- Returns the routes with mail that may be sent now, and the time at which mail on each other route becomes due. Returns no routes while everything
+-- is paused. The cost depends on the number of routes.
 CREATE OR REPLACE FUNCTION fairpost.routes_with_work(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -1,5 +1,5 @@
--- Returns the next e-mails in order of arrival, as the leaves with the oldest e-mails and the number of e-mails to take from each. Leaves out
--- `blocked` workspaces and locked ones. `skipped` means that a locked workspace was left out.
+-- Returns the next e-mails in order of arrival, as the leaves with the oldest e-mails and the number of e-mails to take from each. Skips `blocked`
+-- workspaces and locked ones. `skipped` means that a locked workspace was left out.
 DROP FUNCTION IF EXISTS fairpost.in_order(fairpost.branch[], integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.in_order(
     roots fairpost.branch[], p_limit integer, p_now timestamptz, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean

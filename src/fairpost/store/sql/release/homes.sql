@@ -2,8 +2,8 @@
 -- Share, weight and throttle then apply to all of the user's mail, and sending from another domain gives no advantage. Mail without a user is
 -- attached below its From domain.
 --
--- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
--- so that enqueueing never waits for it. Afterwards, it changes only through set_sender or when the user first sends from a proven domain.
+-- The home is the first proven domain that the user sent from or, if there is none, the first domain. The home is determined when the user's mail is
+-- staged, so that enqueueing never waits for it. Afterwards, it changes only through set_sender or when the user first sends from a proven domain.
 --
 -- A leaf stores the From domain of its e-mails, so a rule about a domain applies to the domain's leaves wherever they are attached:
 --

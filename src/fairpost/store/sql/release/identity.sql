@@ -49,7 +49,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.identity_now() seen WHERE i.life = p_life
 $$;
 
--- Records that this engine is still running. Returns how many times it has done so, or no row if the database has started a new life in the meantime.
+-- Records that this engine is still running. Returns how many times this has been recorded, or no row if the database has started a new life in the
+-- meantime.
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$

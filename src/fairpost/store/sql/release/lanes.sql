@@ -135,7 +135,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds these nodes' counts of waiting e-mails to the nodes above them, up to the workspace, or subtracts them.
+-- Adds these nodes' counts of waiting e-mails to the counts of the nodes above them, up to the workspace, or subtracts them from those counts.
 DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$

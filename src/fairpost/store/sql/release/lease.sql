@@ -1,4 +1,4 @@
--- The fenced lease of an account. Its epoch only ever increases, and every claim, renewal, begin and settle specifies the epoch.
+-- The fenced lease of an account. The lease's epoch only ever increases, and every claim, renewal, begin and settle specifies the epoch.
 
 -- Takes the lease if it is free, and recovers e-mails that the previous holder left behind. `taken` is false while another worker holds the lease
 -- (until `until`), or while this server is not confirmed. `p_again` means that the same worker has asked before but did not get the response. If that
@@ -35,10 +35,10 @@ BEGIN
 END $$;
 
 -- Resumes a lease after a database outage, even if it has expired, unless another worker has taken it. E-mails that the lease holder had claimed but
--- not started to send go back to the queue. `sending` is the e-mail whose sending had started, with its `attempt`. The step advances, so that
--- statements still running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life of
--- the database in which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits are
--- missing here).
+-- had not yet started sending are returned to the queue. `sending` is the e-mail whose sending had started, with its `attempt`. The step advances, so
+-- that statements still running on a lost connection have no effect. `p_step` is the last step that the holder has recorded, and `p_life` is the life
+-- of the database in which that step was taken. `verdict` is `held`, `lost`, `unconfirmed` (this server is not confirmed yet) or `behind` (commits
+-- are missing here).
 CREATE OR REPLACE FUNCTION fairpost.take_up(
     p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
@@ -91,7 +91,7 @@ BEGIN
     RETURN held;
 END $$;
 
--- Releases the lease. Its claimed e-mails immediately go back to the queue.
+-- Releases the lease. The claimed e-mails immediately go back to the queue.
 CREATE OR REPLACE FUNCTION fairpost.drop_lease(p_account bigint, p_epoch bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Returns when the next e-mail below these routes becomes due or the next hold ends, whichever is earlier.
+-- Returns the time at which the next e-mail below these routes becomes due or the next hold ends, whichever is earlier.
 CREATE OR REPLACE FUNCTION fairpost.next_moment(routes text[]) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
     SELECT min(least(
@@ -7,7 +7,7 @@ LANGUAGE sql STABLE AS $$
     FROM fairpost.routes_now(routes) o
 $$;
 
--- Returns when the next urgent e-mail below this account's inactive nodes becomes due, if this is before the given moment.
+-- Returns the time at which the next urgent e-mail below this account's inactive nodes becomes due, if this is before the given moment.
 CREATE OR REPLACE FUNCTION fairpost.next_urgent(p_account bigint, p_before timestamptz) RETURNS timestamptz
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT min(c.wake_at) FROM fairpost.accounts a

@@ -1,4 +1,4 @@
--- The global pause. Because of the pause, each claim looks up one row and each begin takes an additional shared lock, regardless of the number of
+-- The global pause. To make pausing possible, each claim looks up one row and each begin takes an additional shared lock, regardless of the number of
 -- waiting e-mails.
 
 -- Every begin holds this lock in shared mode from the time it reads the pause until it commits. A pause takes the lock exclusively, so that earlier
@@ -17,7 +17,7 @@ EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;
 
--- Returns the current pause, or no row. Sending also counts as paused if engines have not confirmed the server for a while.
+-- Returns the current pause, or no row if nothing is paused. Sending is also treated as paused if engines have not confirmed the server for a while.
 DROP FUNCTION IF EXISTS fairpost.pause_now(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
@@ -33,8 +33,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 $$;
 
 -- Prevents all begins, for all senders, until the given moment ('infinity': until resumed). Returns whether sending was already paused. `p_reason` is
--- a code if `p_params` is given, otherwise the caller's own text. Pausing again sets a new reason and end, but never replaces the pause of a restored
--- database, which only `resume` ends.
+-- a code if `p_params` is given; otherwise, it is the caller's own text. Pausing again sets a new reason and end, but never replaces the pause of a
+-- restored database, which only `resume` can end.
 DROP FUNCTION IF EXISTS fairpost.pause(text, text, timestamptz, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause(
     p_reason text, p_by text, p_until timestamptz DEFAULT 'infinity', p_restored boolean DEFAULT false, p_now timestamptz DEFAULT NULL, p_params jsonb DEFAULT NULL

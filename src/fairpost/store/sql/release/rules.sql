@@ -1,4 +1,4 @@
--- Rules. A rule is created by a person or a policy and concerns one name in a workspace. It applies immediately to all mail below this name, both
+-- Rules. A rule is created by a person or a policy and concerns one name in a workspace. A rule applies immediately to all mail below this name, both
 -- waiting and future. The cost of a rule depends on the depth of the tree, never on the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
@@ -28,7 +28,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
 $$;
 
--- Returns when the last of the stops on this name ends, or null if there are none.
+-- Returns the time at which the last of the stops on this name ends, or null if there are none.
 CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.sender_rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)

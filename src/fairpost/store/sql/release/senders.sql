@@ -1,8 +1,8 @@
 -- Sender records and sender activity.
 
--- Registers a workspace (no name) or a user, or changes its record. Runs in the caller's own transaction, such as the one in which a user signs up or
--- pays. Within a second, an engine decides the tier and moves the user's mail to the given home, if any. If no home is given, the home does not
--- change.
+-- Registers a workspace (if no user is named) or a user, or changes the existing record. Runs in the caller's own transaction, such as the one in
+-- which a user signs up or pays. Within a second, an engine decides the tier and moves the user's mail to the given home, if any. If no home is
+-- given, the home does not change.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -93,7 +93,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
 $$;
 
--- Records that operators were notified of these throttles, and enqueues the notices in the same commit. Returns false if this was already recorded.
+-- Records that operators were notified of these throttles, and enqueues the notices in the same transaction. Returns false if this was already
+-- recorded.
 CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

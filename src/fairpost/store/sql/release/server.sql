@@ -5,7 +5,7 @@
 -- (engine/steps.py). A server is identified by its start time. Until the engines have confirmed this start time, no lease is stamped with it, and
 -- claim and begin_send refuse to work. This also works behind a pooler, where the server can change without the connection being lost. The first engine that
 -- detects the change asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares the steps
--- that it has recorded with those in the database. When all have answered, the server is confirmed.
+-- that it has recorded with those in the database. When all engines have answered, the server is confirmed.
 
 CREATE OR REPLACE FUNCTION fairpost.is_confirmed() RETURNS boolean
 LANGUAGE sql STABLE AS $$

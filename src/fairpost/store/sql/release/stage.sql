@@ -8,7 +8,7 @@ LANGUAGE sql STABLE AS $$
     SELECT o.* FROM unnest(names) n(route) CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o
 $$;
 
--- Adds a row for the route unless it has one. Waits only if another transaction is adding the first account of the same route.
+-- Adds a row for the route unless it has one. Waits only if another transaction is adding the first account for the same route.
 CREATE OR REPLACE FUNCTION fairpost.add_route(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -68,7 +68,7 @@ BEGIN
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p ON true
-            -- here and below, the key is compared as one row, to keep the planner from using the index by name, which also contains keys
+            -- here and below, the key is compared as one row, to keep the planner from using the index on name, which also contains keys
             WHERE (SELECT true FROM fairpost.nodes o WHERE (o.parent, o.key) BETWEEN (w.parent, w.key) AND (w.parent, w.key) LIMIT 1) IS NULL
         ), grown AS (
             INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
@@ -161,9 +161,9 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that if any of them ends, this is reported afterwards.
--- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids start at the id of the
--- arrival and span the minutes that the call took.
+-- Returns the new e-mails of an arrival that stands for several e-mails. The e-mails are locked, so that if any of them is finished, this is reported
+-- afterwards. E-mails that another transaction is finishing are left out. All e-mails of one enqueue call have the same time. The ids of these
+-- e-mails start at the id of the arrival and span the minutes that the call took.
 CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -202,13 +202,13 @@ DECLARE
     ended bigint[];
     mine bigint[];                 -- the workspaces that this transaction has locked
     awake bigint[];
-    -- The statements name the ids because a plain join may read all nodes, depending on the planner's statistics.
+    -- The statements specify the ids, because a plain join may read all nodes, depending on the planner's statistics.
     flows uuid[];
     behind boolean := false;
 BEGIN
-    -- Reads the arrivals that were committed since the last staging. They are read by transaction, so that dead entries are never scanned again, even
-    -- if vacuum cannot remove them for a long time. Only a part of a large transaction is read at once, so that a transaction with ten thousand new
-    -- names does not delay others.
+    -- Reads the arrivals that were committed since the last staging. The arrivals are read by transaction, so that dead entries are never scanned
+    -- again, even if vacuum cannot remove them for a long time. Only part of a large transaction is read at a time, so that a transaction with ten
+    -- thousand new names does not delay others.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL
@@ -266,7 +266,7 @@ BEGIN
     FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(greatest(-g.fresh, 0))::integer AS unserved
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
-    -- New names are looked up in the rules, so no rule of their workspaces may change at the same time.
+    -- New names are looked up in the rules, so no rule in their workspaces may change at the same time.
     SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow LIMIT 1) IS NULL;
     IF strangers IS NOT NULL THEN
         SELECT array_agg(a) INTO strangers FROM unnest(strangers) a

@@ -20,9 +20,9 @@ BEGIN
                  CROSS JOIN LATERAL (SELECT c.id FROM fairpost.node_state c WHERE c.id = n.id AND c.turn >= newest.turn FOR UPDATE SKIP LOCKED) c);
 END $$;
 
--- Called when these nodes have become active. Each starts at its parent's current virtual time, so that inactive nodes gain no credit. Parents that
--- had no mail to serve also become active. Nodes that start together are separated by offsets of at most a thousandth of an e-mail, so that the point
--- at which scans begin advances with every node served, instead of once per round.
+-- Called when these nodes have become active. Each node starts at its parent's current virtual time, so that inactive nodes gain no credit. Parents
+-- that had no mail to serve also become active. Nodes that start together are separated by offsets of at most a thousandth of an e-mail, so that the
+-- point at which scans begin advances with every node served, instead of once per round.
 CREATE OR REPLACE FUNCTION fairpost.activate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

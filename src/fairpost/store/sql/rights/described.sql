@@ -1,7 +1,8 @@
 -- The privileges of roles other than the schema's owner: fairpost_app (applications, over SQL) and fairpost_tenant (requests over HTTP). Nothing is
 -- granted to PUBLIC. grants.sql grants the privileges described here, and `fairpost doctor` and `fairpost db migrate` check them.
 
--- Returns the functions that run with their owner's privileges. Each first checks which workspace owns the data (see service/tenants.sql).
+-- Returns the functions that run with their owner's privileges. Each of these functions first checks which workspace owns the data (see
+-- service/tenants.sql).
 CREATE OR REPLACE FUNCTION fairpost.doors(p_role text) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (

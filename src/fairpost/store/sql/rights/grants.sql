@@ -95,7 +95,7 @@ EXCEPTION WHEN insufficient_privilege THEN
     NULL;   -- the owner of the database decides which roles may create them
 END $$;
 
--- A tenant's rows must not refer to another workspace's rows either, which foreign keys alone do not prevent.
+-- In addition, a tenant's rows must not refer to another workspace's rows, which foreign keys alone cannot prevent.
 ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
     workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
     AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));

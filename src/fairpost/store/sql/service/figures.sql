@@ -1,5 +1,5 @@
 -- The figures that a workspace may see about its own queue, taken from the tree's counts, the arrivals that the tree has not absorbed, and hourly
--- counters. The cost depends on how many senders the workspace has, never on how many e-mails.
+-- counters. The cost depends on the number of senders in the workspace, never on the number of e-mails.
 
 -- Returns how many e-mails of a workspace or one of its users are waiting, whether scheduled or ready.
 CREATE OR REPLACE FUNCTION fairpost.waiting_behind(p_workspace text, p_user text) RETURNS bigint
@@ -13,8 +13,8 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace), 0);
 END $$;
 
--- Returns a workspace's queue by class. `ready` is counted up to `p_max`. `oldest_at` is the due time of the oldest due e-mail, held or not. Reads
--- the index queue_waiting for each leaf, and queue_held for claimed e-mails.
+-- Returns a workspace's queue by class. `ready` is counted up to `p_max`. `oldest_at` is the due time of the oldest due e-mail, whether or not it is
+-- held. Reads the index queue_waiting for each leaf, and queue_held for claimed e-mails.
 CREATE OR REPLACE FUNCTION fairpost.own_queue(p_workspace text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (class text, waiting bigint, ready bigint, oldest_at timestamptz, claimed bigint, sending bigint, in_doubt bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

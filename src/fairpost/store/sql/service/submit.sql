@@ -1,8 +1,8 @@
 -- Submissions by a workspace. The e-mails are sent in the workspace's own name, through its own accounts or accounts lent to it. Functions that run
--- for each e-mail are in PL/pgSQL, which keeps their plans: SQL functions with subqueries are replanned in every statement.
+-- for each e-mail are in PL/pgSQL, which keeps their plans, whereas SQL functions with subqueries are replanned in every statement.
 
--- Returns the route for a pool or account named by a workspace. It must be the workspace's own pool or account, or a pool that the operator has lent
--- it. Null if the workspace may not use any such route.
+-- Returns the route for a pool or account named by a workspace. The pool or account must be the workspace's own, or a pool that the operator has lent
+-- to the workspace. Returns null if the workspace may not use any such route.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

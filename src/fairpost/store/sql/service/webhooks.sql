@@ -1,10 +1,11 @@
--- Webhook delivery: which endpoints have events to deliver, which one is served next, and how its turn ends. An engine leases an endpoint, posts
--- its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
+-- Webhook delivery: which endpoints have events to deliver, which of them is served next, and how an endpoint's turn ends. An engine leases an
+-- endpoint, posts its events, and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again,
+-- with the same ids.
 
 -- Marks the endpoints that have new events and returns the number of endpoints marked. An endpoint without pending events continues at its new
 -- events, so other endpoints' events are never read for an idle endpoint. New events are read once for all endpoints. If only a few of an endpoint's
--- events have failed, the endpoint's pause ends, because it may have refused only these events. After a response of 429 or 503, which concerns the
--- whole endpoint, the pause does not end.
+-- events have failed, the endpoint's pause ends, because the endpoint may have refused only these events. After a response of 429 or 503, which
+-- concerns the whole endpoint, the pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -41,10 +42,10 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are the workspaces that have
--- reached the maximum number of endpoints in progress. `p_failing_max` limits the number of failing endpoints, so that responsive endpoints never
--- wait for unresponsive ones. `p_running` are the endpoints that this engine is serving. Any other endpoint leased to this engine was interrupted by
--- a restart of the engine or of the database, and continues immediately.
+-- Leases endpoints that have events to deliver. Healthy endpoints come before failing ones, and within each group, those that have waited longest
+-- come first. `p_full` are the workspaces that have reached the maximum number of endpoints in progress. `p_failing_max` limits the number of failing
+-- endpoints, so that responsive endpoints never wait for unresponsive ones. `p_running` are the endpoints that this engine is serving. Any other
+-- endpoint leased to this engine was interrupted by a restart of the engine or of the database, and continues immediately.
 DROP FUNCTION IF EXISTS fairpost.take_webhooks(text, integer, integer, integer, text[], double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_running bigint[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF fairpost.webhooks
@@ -74,8 +75,8 @@ BEGIN
 END $$;
 
 -- Returns the pending events of an endpoint that are due, in order. An event is omitted as long as an earlier event in its lane is not due. With
--- `p_all`, returns the first event of each lane, due or not, with the fewest attempts first. A row without an id represents an event that was dropped
--- in the meantime.
+-- `p_all`, returns the first event of each lane, whether or not it is due, ordered by number of attempts, fewest first. A row without an id
+-- represents an event that was dropped in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
@@ -92,8 +93,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     ORDER BY p.turn, p.event_id
 $$;
 
--- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if another
--- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
+-- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if the endpoint
+-- is leased to another engine. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
 -- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. If an endpoint was
 -- resumed or given a different URL during the turn, the turn's results neither disable nor delay it.
 DROP FUNCTION IF EXISTS fairpost.book_webhook(bigint, bigint, jsonb, timestamptz);
@@ -127,7 +128,7 @@ BEGIN
         SELECT p_id, l.turn, l.event_id, hook.workspace, l.lane, l.attempts, coalesce(l.since, t), l.next_at
         FROM jsonb_to_recordset(p_booked -> 'pending') l(turn bigint, event_id bigint, lane text, attempts integer, since timestamptz, next_at timestamptz)
         ON CONFLICT (webhook_id, turn, event_id) DO UPDATE SET attempts = EXCLUDED.attempts, next_at = EXCLUDED.next_at;
-        -- Events that were not read in this turn also wait for earlier ones. Otherwise, the endpoint would be leased repeatedly for nothing.
+        -- Events that were not read in this turn also wait for earlier ones. Otherwise, the endpoint would be leased repeatedly without need.
         UPDATE fairpost.webhook_pending p SET next_at = l.next_at
         FROM (SELECT l.lane, max(l.next_at) AS next_at FROM jsonb_to_recordset(p_booked -> 'pending') l(lane text, next_at timestamptz) GROUP BY l.lane) l
         WHERE p.webhook_id = p_id AND p.lane = l.lane AND p.next_at < l.next_at;

@@ -91,8 +91,8 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Locks first, then reads, so that no pause can begin before the commit. Written as an assignment, which takes a microsecond, because
-    -- PERFORM runs a whole query.
+    -- Locks first, then reads, so that no pause can begin before the commit. This is written as an assignment, which takes a microsecond, because
+    -- PERFORM would run a whole query.
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
         verdict := 'held';

@@ -1,7 +1,7 @@
--- Resolves e-mails in doubt. The outcome is never guessed. It is decided by the policy, a provider that can be asked, or a person.
+-- Resolves e-mails in doubt. The outcome is never guessed. The outcome is decided by the policy, by a provider that can be asked, or by a person.
 
--- Returns an account's e-mails in doubt, oldest first. They are read from `doubtful`, so the cost depends on the number of e-mails in doubt. A search
--- through the e-mails that accounts hold would also read the entries for all e-mails sent while a transaction was held open.
+-- Returns an account's e-mails in doubt, oldest first. The e-mails are read from `doubtful`, so the cost depends on the number of e-mails in doubt. A
+-- search through the e-mails that accounts hold would also read the entries for all e-mails sent while a transaction was held open.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.* FROM (SELECT d.email_id FROM fairpost.doubtful d WHERE d.account_id = p_account GROUP BY d.email_id ORDER BY d.email_id) d

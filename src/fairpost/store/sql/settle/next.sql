@@ -1,6 +1,6 @@
 -- Settles one e-mail and begins the next in one commit. As long as the account sends without pauses, each e-mail costs one disk write and one change
--- to the lease row. Sending the next e-mail begins only if the first was settled (or has disappeared in the meantime) and the lease is still held.
--- `settled` and the other columns are as in `settle` and `begin_send`.
+-- to the lease row. Sending of the next e-mail begins only if the first e-mail was settled (or has disappeared in the meantime) and the lease is
+-- still held. `settled` and the other columns are as in `settle` and `begin_send`.
 DROP FUNCTION IF EXISTS fairpost.settle_and_begin(bigint, bigint, bigint, text, jsonb, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle_and_begin(
     p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_next bigint, p_usage jsonb, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,

@@ -56,9 +56,9 @@ BEGIN
     RETURN 'waiting';
 END $$;
 
--- Moves an e-mail from history back to the queue. A follow-up waits for the previous step or, if that was sent, until its delay has passed, and uses the
--- same account. If the previous step is no longer in history, the follow-up does not wait. E-mails that were cancelled only because this one was not sent
--- now wait for it again.
+-- Moves an e-mail from history back to the queue. A follow-up waits until the previous step has been sent and the delay has passed, and uses the same
+-- account. If the previous step is no longer in history, the follow-up does not wait. E-mails that were cancelled only because this e-mail was not
+-- sent will wait for this e-mail again.
 CREATE OR REPLACE FUNCTION fairpost.requeue(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,5 @@
--- Handles mail that only one account can send while that account is suspended. The mail waits for some time and then fails. It can be retried.
+-- While an account is suspended, handles the mail that only this account can send. The mail waits for some time and then fails. Afterwards, it can be
+-- retried.
 
 -- Returns the flows of a route, from the tree and also from the arrivals that the tree has not absorbed, because nothing is staged for an account
 -- that may not send.

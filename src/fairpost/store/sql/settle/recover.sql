@@ -1,4 +1,4 @@
--- Recovers the e-mails of a lost lease. E-mails whose sending had started are now in doubt. All others go back to the queue. Callers have
+-- Recovers the e-mails of a lost lease. E-mails whose sending had started are now in doubt. All other e-mails go back to the queue. Callers have
 -- fenced the old epoch. An e-mail that is being cancelled is left for the next claim or reap. Returns true if no e-mails are left.
 DROP FUNCTION IF EXISTS fairpost.recover(bigint, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.recover(p_account bigint, p_epoch bigint) RETURNS boolean

@@ -1,4 +1,4 @@
--- Stores a person's replies, in the commit that applies them.
+-- Stores a person's replies in the same transaction that applies them.
 
 -- Stores a message in the conversation with the recipient of the e-mail. Storing the same message again changes nothing. An e-mail can have at most
 -- 100 replies, so that an auto-responder in a loop does not fill the table. `p_mail` is the message, as built by maintenance/returns.py.

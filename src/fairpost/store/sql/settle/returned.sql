@@ -1,13 +1,13 @@
--- Processes mail that comes back after an e-mail was handed over: finds the e-mail that it is about, and applies its effects. Each finding is recorded
--- once and applied once. If the same mail arrives twice, or in a different order, the resulting state is the same.
+-- Processes mail that comes back after an e-mail was handed over: finds the e-mail concerned and applies the effects. Each finding is recorded once
+-- and applied once. If the same mail arrives twice, or in a different order, the resulting state is the same.
 
 -- Returns the e-mail that a finding is about, or no row if that is uncertain. An uncertain finding has no effect. `p_candidates` are the ids found in
 -- the mail, most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others
 -- may have seen it. In addition, the address must be one of the e-mail's recipients, or a token must identify the only recipient. Mail in an
 -- account's mailbox (`p_account`) can only be about e-mails sent from that account. With `p_by_name`, the complete Message-ID is enough for an e-mail
 -- to one person, because this person may reply from another address or let someone else reply. As a last resort, such mail is matched by recipient
--- and time. This works only if a single e-mail was sent to this address within two weeks, or several e-mails of one sequence, in which case it makes
--- no difference which one is meant.
+-- and time. This works only if a single e-mail, or several e-mails of one sequence, were sent to this address within two weeks. If there are several,
+-- it makes no difference which of them is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -102,7 +102,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan 
 $$;
 
 -- Applies one finding. Returns false if its e-mail is not finished yet, or if the finding was applied before. Takes the same locks as a settlement: the
--- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail only takes effect in this function.
+-- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail takes effect only in this function.
 CREATE OR REPLACE FUNCTION fairpost.apply_return(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -150,7 +150,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- If a time is before the given day, returns the same time of day (UTC) on that day. Otherwise, returns it unchanged.
+-- If a time is before the given day, returns the same time of day (UTC) on that day. Otherwise, returns the time unchanged.
 CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
@@ -179,7 +179,7 @@ BEGIN
 END $$;
 
 -- Has the same effect as a refusal during the SMTP conversation: an address is suppressed if it does not exist or if its mailbox was reported full
--- too often. An address that only seems dead is suppressed when a second e-mail is reported. Returned mail is counted separately, because these
+-- too often. An address that only seems dead is suppressed when a second report about it arrives. Returned mail is counted separately, because these
 -- servers first accepted the mail, which resets the count of soft bounces.
 CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -130,7 +130,7 @@ LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
--- Writes one permanent log entry, numbered by the e-mail's attempts. Because every send calls this function, deferrals are only looked up in the log
+-- Writes one permanent log entry, numbered by the e-mail's attempts. Because every send calls this function, deferrals are looked up in the log only
 -- after an earlier error. A second entry for the same attempt (late proof) replaces the entry about the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -143,7 +143,7 @@ BEGIN
         response_ms = excluded.response_ms, recipients = excluded.recipients;
 END $$;
 
--- Puts claimed e-mails that will not be sent now back into the queue. Leaves out e-mails held by other leases, and e-mails that are being cancelled,
+-- Puts claimed e-mails that will not be sent now back into the queue. Skips e-mails held by other leases, and also e-mails that are being cancelled,
 -- because waiting for a cancellation could deadlock. Returns the e-mails that were put back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]

@@ -25,7 +25,7 @@ DECLARE
     has_erased CONSTANT boolean := EXISTS (SELECT FROM fairpost.suppression_hashes);
 BEGIN
     -- The addresses are looked up one by one by their keys, because for a single query, a planner without statistics may read a workspace's whole
-    -- list. They are normalized beforehand, because an assignment is cheaper than the same expression in a query.
+    -- list. The addresses are normalized beforehand, because an assignment is cheaper than the same expression in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.normalize_address(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
