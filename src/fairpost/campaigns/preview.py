@@ -34,7 +34,7 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that were passed
+    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that the e-mail passes
     is_subject_inherited: bool = False  # inherited from the first step
     leaves_thread: bool = False  # leaves the thread in Gmail because its subject differs
 
