@@ -116,9 +116,7 @@ def ticks_inside(axis: Axis, low: float, high: float, fits: Callable[[Sequence[T
 
 
 def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[Tick]:
-    """Returns ticks that enclose the range: the first tick is at or below `low`, and the last tick is at or above
-    `high`.
-    """
+    """Returns ticks that enclose the range: the first is at most `low`, and the last is at least `high`."""
     for step in _steps(axis, high - low):
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < max(3, most):

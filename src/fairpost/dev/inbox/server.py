@@ -1,4 +1,4 @@
-"""The capture server. It accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
+"""The capture server, which accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
 request. A 250 reply after the dot guarantees that the message is committed. If the message could not be committed, the
 reply is 451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
@@ -66,7 +66,7 @@ def _ignore(_: Any) -> None:
 class InboxServer(Listening):
     """The server, which runs in the event loop that starts it.
 
-    `on_mail` is called for each stored message, and `on_trouble` with the reason if a message is not stored.
+    `on_mail` is called for each stored message, and `on_trouble` is called with the reason if a message is not stored.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ async def _cut(connection: _Connection) -> None:
 
 
 async def _forever() -> None:
-    """Waits until the connection is lost, which cancels all waiting tasks."""
+    """Waits until the connection is lost, at which point all waiting tasks are cancelled."""
     await asyncio.get_running_loop().create_future()
 
 
