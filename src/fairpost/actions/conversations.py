@@ -154,7 +154,7 @@ def _email(request: AnswerPerson, thread: Thread) -> dict[str, Any]:
 
 
 def _headers(thread: Thread) -> dict[str, str]:
-    """Returns the threading headers, or none if the ID of the message to reply to is unknown. In that case, the reply
+    """Returns the threading headers, or none if the ID of the message to reply to is unknown, in which case the reply
     continues the previous e-mail's thread.
     """
     if thread.message_id is None:

@@ -150,7 +150,7 @@ def _as_stored(finding: Finding) -> dict[str, Any]:
 async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[SendingHost]:
     """Returns the servers of accounts that send from the domain or a subdomain, and the TLS support of each server.
 
-    This includes the workspace's accounts and, once the domain is verified, accounts in pools lent to the workspace. If
+    These accounts are the workspace's own and, once the domain is verified, those in pools lent to the workspace. If
     the workspace has also added a subdomain, the subdomain's own check covers its accounts.
     """
     known = [each.domain for each in await workspaces.domains(store, request.workspace)]

@@ -35,7 +35,7 @@ KEYS_MAX = 10_000
 
 # Responses contain only public IDs. An unconverted number does not match the pattern, so the response is not sent.
 Id = Annotated[str, StringConstraints(pattern=rf"^[a-z]{{2}}_[0-9a-f][{SIGNS}]{{12}}$")]
-# A number that only admins see. It is sent as a string, because many JSON parsers round numbers above 2^53.
+# A number that only admins see. The number is sent as a string, because many JSON parsers round numbers above 2^53.
 Number = Annotated[
     int,
     PlainSerializer(str, return_type=str),

@@ -1,8 +1,8 @@
 """Limits the connections, unfinished request heads and requests of each client, separately in each process.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests from many clients. Its connections do not
-count towards any client's limit. Each forwarded request counts towards the limit of the client that the proxy names.
-Memory use grows only with the number of open connections. Other modules limit keys and users."""
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests from many clients. The proxy's connections
+do not count towards any client's limit. Each forwarded request counts towards the limit of the client that the proxy
+names. Memory use grows only with the number of open connections. Other modules limit keys and users."""
 
 from collections import Counter
 from collections.abc import Iterator

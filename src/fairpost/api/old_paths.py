@@ -1,4 +1,5 @@
-"""Deprecated paths under `/api/…`. They respond like their successors under `/v1/`, and a header names the successor.
+"""Deprecated paths under `/api/…`. These paths respond like their successors under `/v1/`, and a header names the
+successor.
 
 The deprecated paths are not in the OpenAPI document. Remove this file one version after the version that introduced
 `/v1/`.

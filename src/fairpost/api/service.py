@@ -67,8 +67,8 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """Returns the store that `fairpost inbox`, `up` and `metrics` use. This is the store for the region in the
-        settings or, if none is set, for the first region.
+        """Returns the store that `fairpost inbox`, `up` and `metrics` use. The store belongs to the region in the
+        settings or, if none is set, to the first region.
         """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
@@ -145,8 +145,8 @@ class Service:
 
 
 async def service_of(request: Request) -> Service:
-    """Returns the service that handles a request. It is async because the framework runs plain functions in a
-    thread.
+    """Returns the service that handles a request. This function is async because the framework runs plain functions in
+    a thread.
     """
     service: Service | None = request.app.state.service
     if service is None:

@@ -44,7 +44,7 @@ _under_way = 0
 
 
 def complaint_about(password: str, *, address: str) -> str | None:
-    """Returns why the password is not allowed, or None if the password is allowed."""
+    """Returns the reason why the password is not allowed, or None if the password is allowed."""
     if not CHARS_MIN <= len(password) <= CHARS_MAX:
         return f"A password must have {CHARS_MIN} to {CHARS_MAX} characters; this one has {len(password)}."
     plain = password.strip().casefold()

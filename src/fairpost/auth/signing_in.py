@@ -257,7 +257,9 @@ async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime 
 async def offer_entry(
     store: "Store", person_id: PersonId, *, by: str, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a one-time link that signs in an admin without a password or a code. This requires database access."""
+    """Creates a one-time link that signs in an admin without a password or a code. Creating the link requires database
+    access.
+    """
     async with store.together() as tx:
         locked = await rows.lock(tx, person_id, now=now)
         if locked is None or locked.person.workspace is not None:

@@ -1,6 +1,6 @@
 """A campaign as a TOML file, which can be kept under version control. This module defines the file's keys and checks
-their values. It checks only the file itself and the template files that the file names. Other modules check whether the
-file's lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
+their values. The module checks only the file itself and the template files that the file names. Other modules check
+whether the file's lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
 """
 
 import re

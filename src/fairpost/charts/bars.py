@@ -1,4 +1,4 @@
-"""Charts that compare amounts: bars with names, and columns over time. Both can be stacked."""
+"""Charts that compare amounts: bars with names, and columns over time. Both kinds of chart can be stacked."""
 
 from collections.abc import Sequence
 from itertools import chain

@@ -1,7 +1,7 @@
 """Measures messages per second over one connection and over eight connections, compared with aiosmtplib.
 
-Both clients use the same event loop, the same server and the same 5 KB message. They take turns so that other load
-on the machine affects both.
+Both clients use the same event loop, the same server and the same 5 KB message. The clients take turns so that other
+load on the machine affects both of them.
 """
 
 import asyncio

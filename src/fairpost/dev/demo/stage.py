@@ -1,4 +1,4 @@
-"""The demo's workspaces, pools and accounts, which are reused at every start and cleared at the end."""
+"""The demo's workspaces, pools and accounts, which are reused on every start and cleared at the end."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field

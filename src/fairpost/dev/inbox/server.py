@@ -127,7 +127,7 @@ class _Connection(Served):
     async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
         """Handles MAIL.
 
-        AUTH= contains the author of the message (RFC 4954, section 5). It must be parsed but may be ignored.
+        AUTH= contains the author of the message (RFC 4954, section 5), and must be parsed but may be ignored.
         """
         kept = (word for word in (arg or "").split(" ") if not word.upper().startswith("AUTH="))
         await super().smtp_MAIL(" ".join(kept) or None)

@@ -232,7 +232,7 @@ class Watch:
     def _look_at_use(
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
-        """Returns whether the account could work. Its limits or a justified pause may prevent it from working."""
+        """Returns whether the account could work, which its limits or a justified pause may prevent."""
         barrier = availability(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING

@@ -154,8 +154,8 @@ class Result:
     worst_wait_s: float | None  # a newcomer's longest wait
     idle_share: float  # the idle share of the time during which accounts could have worked
     conversations: int
-    doubts: int  # e-mails left to be resolved manually
-    stopped: int  # accounts left to be resumed manually
+    doubts: int  # e-mails that must be resolved manually after the run
+    stopped: int  # accounts that must be resumed manually after the run
     violations: tuple[Violation, ...]
     log: tuple[str, ...]  # the engines' log lines
 

@@ -202,7 +202,7 @@ def _spread(
 
 
 def _some_time(roll: Dice, days: int) -> datetime:
-    """Returns a time that is not near the end, because enough time must be left to detect the abuse."""
+    """Returns a time that is not near the end, because enough time must remain to detect the abuse."""
     return START + _between(roll, 0.1, 0.7) * days * DAY
 
 

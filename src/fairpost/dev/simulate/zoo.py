@@ -38,7 +38,7 @@ class Matter(StrEnum):
     """The scope of a provider's problem. E-mails outside this scope must be sent as if there were no problem."""
 
     NEITHER = "neither"  # no problem: the provider accepts all mail, although perhaps slowly
-    MESSAGE = "message"  # one recipient, one e-mail
+    MESSAGE = "message"  # one recipient or one e-mail
     SENDER = "sender"  # one of the senders that share the account
     ACCOUNT = "account"  # the account may pause or wait for manual action
 
