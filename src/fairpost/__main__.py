@@ -1,4 +1,4 @@
-"""The command `fairpost`. It checks that a command's packages are installed before it imports them."""
+"""The command `fairpost`. This module checks that a command's packages are installed before it imports them."""
 
 import sys
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ _NO_SCHEMA = {"3F000", "42883"}  # the error codes for a missing schema and a mi
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement with one text parameter, in each placeholder style that drivers use."""
+    """A statement with one text parameter, written in each of the placeholder styles that drivers use."""
 
     percent: str
     dollar: str
@@ -134,7 +134,7 @@ def _psycopg(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg import Cursor
 
     # Creates its own cursor, because conn.cursor() may return a class that does not support %s.
-    # The statement is never prepared: behind a pooler, the next transaction may run in a session without it.
+    # The statement is never prepared, because behind a pooler, the next transaction may run in another session.
     with Cursor(conn, row_factory=_plain_rows) as cursor:
         return cursor.execute(sql.percent, (given,), prepare=False).fetchall()
 

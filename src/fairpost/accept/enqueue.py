@@ -16,7 +16,8 @@ from fairpost.model.email_fields import ADDRESS, ADDRESSES, EMAIL_FIELDS, MOMENT
 from fairpost.model.errors import InvalidEmail
 
 CHUNK_EMAILS_MAX = 1_000
-CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail longer than this gets its own statement
+# maximum characters of JSON per statement, except that a longer e-mail gets its own statement
+CHUNK_CHARS_MAX = 8_000_000
 
 T = TypeVar("T")
 Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
@@ -99,14 +100,14 @@ class EmailFields(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class Enqueued:
     id: int
-    new: bool  # False if the idempotency key was already used; `id` is then the first e-mail's ID
+    new: bool  # False if the idempotency key was already used; `id` is then the ID of the e-mail that used it
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """The reason why one e-mail in a batch was rejected. Nothing was stored for that e-mail.
 
-    If the e-mail exceeded its user's quota, `until` is when e-mails will be accepted again.
+    If the e-mail exceeded its user's quota, `until` is the time at which e-mails will be accepted again.
     """
 
     field: str

@@ -57,8 +57,8 @@ def events(
     workspace: str | None = None,
     kinds: Sequence[str] | None = None,
 ) -> EventPage | Awaitable[EventPage]:
-    """Return the next events after a cursor, at most 1,000. Without a cursor, start at the oldest event still stored.
-    Save the page's `cursor` in the transaction that handles its events, and pass the cursor to get the next page. Raise
+    """Return at most 1,000 events that follow a cursor. Without a cursor, start at the oldest event still stored. Save
+    the page's `cursor` in the transaction that handles its events, and pass the cursor to get the next page. Raise
     CursorExpired if events after the cursor were dropped. Await the result if `conn` is asynchronous.
     """
     given = {"after": after, "limit": limit, "workspace": workspace, "kinds": None if kinds is None else list(kinds)}

@@ -79,8 +79,8 @@ def find(
     limit: int = 50,
     before: int | None = None,
 ) -> list[EmailStatus] | Awaitable[list[EmailStatus]]:
-    """Return the newest e-mails with a tag, given as `name=value`, at most 1,000. Pass the last result's ID as `before`
-    to get the next page. Raise ValueError for an invalid tag.
+    """Return the newest e-mails that have the given tag (`name=value`), at most 1,000. Pass the last result's ID as
+    `before` to get the next page. Raise ValueError for an invalid tag.
     """
     ((name, value),) = tags_of([tag]).items()
     given = {"name": name, "value": value, "workspace": workspace, "limit": limit, "before": before}

@@ -1,7 +1,7 @@
 """Actions on sender accounts: add, change, pause, resume, unblock and remove.
 
-Secrets are already sealed. Before calling an action, front ends check whether the workspace may use the mailbox or the
-server.
+Requests contain only sealed secrets. Before calling an action, front ends check whether the workspace may use the
+mailbox or the server.
 """
 
 from collections.abc import Mapping, Sequence

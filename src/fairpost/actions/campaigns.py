@@ -60,7 +60,7 @@ class PutDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch(Named):
-    """A request to launch a campaign. `public_url` is the base of unsubscribe links."""
+    """A request to launch a campaign. `public_url` is the base URL for unsubscribe links."""
 
     skip_incomplete: bool = False
     public_url: str = ""
@@ -98,7 +98,8 @@ class CampaignMoved:
 class Launched:
     """A launched campaign that has not been planned yet; see `plan`.
 
-    `already` is the number of e-mails that the campaign already has, or None to read it when planning starts.
+    `already` is the number of e-mails that the campaign already has, or None if that number must be read when planning
+    starts.
     """
 
     campaign: Campaign
@@ -157,7 +158,7 @@ async def apply(actor: Actor, request: CampaignFile, store: Store) -> Applied:
 
 @action("campaign.remove")
 async def remove(actor: Actor, request: Named, store: Store) -> None:
-    """Removes a draft. A launched campaign stays in history; cancel it instead."""
+    """Removes a draft. A launched campaign cannot be removed, because it belongs to the history; cancel it instead."""
     campaign = await _campaign(store, request)
     if not await campaigns.remove_draft(store, campaign):
         raise wrong_state(await _campaign(store, request), "remove")
@@ -198,7 +199,7 @@ async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
 
 
 async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about each step's content, as rendered for its first recipient."""
+    """Returns warnings about each step's content, as rendered for the campaign's first recipient."""
     address = await campaigns.first_member(store, campaign)
     if address is None:
         return []
@@ -207,13 +208,13 @@ async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[
     for number in range(1, len(campaign.steps) + 1):
         try:
             shown = await previewing.preview(store, campaign, number, prospect, now=now, public_url=public_url)
-        except Unrenderable:  # the campaign leaves this recipient out
+        except Unrenderable:  # the campaign skips this recipient
             continue
         about: dict[str, Value] = {"name": campaign.name, "workspace": campaign.workspace, "step": number}
         found += [
             Reason("campaign.content_faulty", **about, fault=each.code, finding=each.text)
             for each in shown.findings
-            if each.level is Level.BAD and each.code != MISSING_LINK  # a missing link has a separate warning
+            if each.level is Level.BAD and each.code != MISSING_LINK  # there is a separate warning for a missing link
         ]
     return found
 
@@ -241,7 +242,7 @@ async def _unchecked(store: Store, campaign: Campaign) -> list[Reason]:
 
 @action("campaign.schedule")
 async def schedule(actor: Actor, request: Named, store: Store) -> Launched:
-    """Schedules recipients that were added to the campaign's lists since the launch."""
+    """Schedules recipients that were added to the campaign's lists after the launch."""
     campaign = await _campaign(store, request)
     if campaign.state not in UNDER_WAY:
         raise wrong_state(campaign, "schedule")
@@ -303,7 +304,7 @@ async def _move(
     *,
     so_already: Sequence[str],
 ) -> CampaignMoved:
-    """Moves a campaign to another state. Does nothing if the campaign's state is already in `so_already`."""
+    """Moves a campaign to another state. Does nothing if the campaign's state is one of `so_already`."""
     is_moved = await move(await _campaign(store, request))
     campaign = await _campaign(store, request)
     if not is_moved and campaign.state not in so_already:

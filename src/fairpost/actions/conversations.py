@@ -50,7 +50,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPerson:
-    """A request to answer a person. `user` is the user who sends the answer, unless the previous e-mail names one."""
+    """A request to answer a person. `user` is the user who sends it, unless the previous e-mail names a user."""
 
     named: Named
     text: str | None = None
@@ -68,7 +68,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAccepted:
-    """The e-mail is invalid, or it exceeds a quota. If it exceeds a quota, `until` is when e-mails will be
+    """The e-mail is invalid, or it exceeds a quota. If it exceeds a quota, `until` is the time at which e-mails will be
     accepted again. `code` is the database's error code.
     """
 
@@ -154,7 +154,7 @@ def _email(request: AnswerPerson, thread: Thread) -> dict[str, Any]:
 
 
 def _headers(thread: Thread) -> dict[str, str]:
-    """Returns the threading headers, or none if the ID of the message to reply to is unknown. In that case, the reply
+    """Returns the threading headers, or none if the ID of the message to reply to is unknown, in which case the reply
     continues the previous e-mail's thread.
     """
     if thread.message_id is None:

@@ -46,7 +46,7 @@ class NamedDomain:
 class CheckDomain(NamedDomain):
     """A request to check a domain's DNS and servers. If `resolver` is None, the system's resolver is used.
 
-    `ask_tls` asks an account's server what TLS it offers. If `ask_tls` is None, servers are not asked.
+    `ask_tls` finds out whether an account's server offers TLS. If `ask_tls` is None, TLS is not checked.
     """
 
     resolver: "Resolver | None" = None
@@ -104,7 +104,9 @@ async def claim(actor: Actor, request: NamedDomain, store: Store) -> DomainClaim
 
 @action("domain.prove", in_one_commit=False)
 async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainChecked:
-    """Checks the domain's DNS without holding a database connection. Earlier proof remains valid."""
+    """Checks the domain's DNS without holding a database connection. A domain that has been verified before stays
+    verified.
+    """
     before = await _domain(store, request)
     keys = await _keys(store, request.workspace, before.domain)
     hosts = await _hosts(store, request, before)
@@ -146,9 +148,9 @@ def _as_stored(finding: Finding) -> dict[str, Any]:
 
 
 async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[SendingHost]:
-    """Returns the servers of accounts that send from the domain or a subdomain, and the TLS that they offer.
+    """Returns the servers of accounts that send from the domain or a subdomain, and the TLS support of each server.
 
-    This includes the workspace's accounts and, once the domain is verified, accounts in pools lent to the workspace. If
+    These accounts are the workspace's own and, once the domain is verified, those in pools lent to the workspace. If
     the workspace has also added a subdomain, the subdomain's own check covers its accounts.
     """
     known = [each.domain for each in await workspaces.domains(store, request.workspace)]

@@ -49,7 +49,7 @@ class RetryFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailMoved:
-    """The old and the new state of an e-mail. `changed` is True if this action changed the state."""
+    """The old and new states of an e-mail. `changed` is True if this action changed the state."""
 
     id: EmailId
     before: State

@@ -1,4 +1,4 @@
-"""Actions on applications that enqueue over SQL with their own login: grant and revoke."""
+"""Actions on applications that enqueue e-mails over SQL with their own login: grant and revoke access."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Actions on people who sign in, both members and admins: invite them, change their roles, disable or enable them, and
 send them links.
 
-Admins belong to no workspace; the home database stores them. Signing in is handled in auth/.
+Admins belong to no workspace; their records are stored in the home database. Signing in is handled in auth/.
 """
 
 from collections.abc import Awaitable, Callable

@@ -20,8 +20,8 @@ MISTAKES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPortal:
-    """A system e-mail, by name. `portals` holds the built-in files, and `kept` the templates that this process has
-    compiled.
+    """A system e-mail, by name. `portals` holds the built-in files, and `kept` holds the templates that this process
+    has compiled.
     """
 
     workspace: str

@@ -12,8 +12,8 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erase:
-    """A request to erase a person's data. If `workspace` is None, all data is erased, including data that belongs to no
-    workspace.
+    """A request to erase a person's data. If `workspace` is None, the person's data is erased everywhere, including
+    data that belongs to no workspace.
 
     `progress` is called with the number of history bytes read so far.
     """

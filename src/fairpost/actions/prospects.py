@@ -17,7 +17,7 @@ from fairpost.system import clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProspects:
-    """A request to import prospects. `lines` is only iterated once."""
+    """A request to import prospects. `lines` is iterated over only once."""
 
     workspace: str
     list_name: str
@@ -56,7 +56,7 @@ class ChangeProspect(NamedProspect):
 
 @action("prospects.import")
 async def import_(actor: Actor, request: ImportProspects, store: Store) -> ImportedProspects:
-    """Imports prospects into a list, all or none. Creates the list if necessary."""
+    """Imports all the prospects into a list, or none of them if there is an error. Creates the list if necessary."""
     try:
         async with store.connection() as conn:
             imported = await prospects.import_prospects(

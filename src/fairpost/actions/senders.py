@@ -136,7 +136,7 @@ async def resume(actor: Actor, request: Resume, store: Store) -> Paused:
 
 @action("sender.hold")
 async def hold(actor: Actor, request: Hold, store: Store) -> datetime | None:
-    """Holds a name. Returns when the hold ends, or None if the hold lasts until it is released."""
+    """Holds a name. Returns the time at which the hold ends, or None if the hold lasts until it is released."""
     now, name = await store.now(), request.name
     until = now + request.length if request.length else request.until
     _require_future(until, now)

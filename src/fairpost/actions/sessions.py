@@ -16,8 +16,8 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSession:
-    """One of the caller's sessions. It is either the current session, identified by its `token`, or another session of
-    the same person, identified by its `id` from a list.
+    """One of the caller's sessions. The session is either the current one, identified by its `token`, or another
+    session of the same person, identified by its `id` from a list.
     """
 
     person: Person

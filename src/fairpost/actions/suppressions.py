@@ -31,8 +31,8 @@ class RemoveSuppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSuppressions:
-    """A request to import a list. `lines` is only iterated once. `kind` and `reason` apply to lines that do not specify
-    one."""
+    """A request to import a list. `lines` is iterated over only once. `kind` and `reason` apply to lines that do not
+    specify one."""
 
     lines: Iterable[Entry | BadLine]
     kind: SuppressionKind
@@ -81,7 +81,9 @@ async def remove(actor: Actor, request: RemoveSuppression, store: Store) -> None
 
 @action("suppression.import")
 async def import_(actor: Actor, request: ImportSuppressions, store: Store) -> Imported:
-    """Imports all lines or none. A separate audit entry is written for each workspace in the list."""
+    """Imports all lines, or none if there is an error. A separate audit entry is written for each workspace in the
+    list.
+    """
     counted: Counter[str] = Counter()
     lines = _counting(request.lines, counted)
     try:

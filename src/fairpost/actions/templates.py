@@ -33,8 +33,8 @@ class Named:
 class PutTemplate(Named):
     """A request to store a template. `parts` are `subject`, `text` and `html`; None removes a part.
 
-    `header_fields` are headers and reply_to, as in an e-mail. With `is_whole`, omitted parts and fields are removed;
-    otherwise they are kept.
+    `header_fields` are `headers` and `reply_to`, as in an e-mail. With `is_whole`, omitted parts and fields are
+    removed; otherwise they are kept.
     """
 
     parts: Mapping[str, str | None]

@@ -79,7 +79,7 @@ class TestWebhook(NamedWebhook):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayWebhook(NamedWebhook):
-    """A request to deliver events again, from a time or an event cursor."""
+    """A request to redeliver the events that follow a time or an event cursor."""
 
     since: datetime | None = None
     cursor: str | None = None
@@ -102,7 +102,7 @@ class WebhookTested:
 
 @action("webhook.add", in_one_commit=False)
 async def add(actor: Actor, request: AddWebhook, store: Store) -> WebhookWithSecret:
-    """Adds an endpoint, which receives events from now on."""
+    """Adds an endpoint, which receives events from then on."""
     kinds = _kinds(request.kinds)
     await _check_url(request.url, request.guard, is_operators=request.workspace is None)
     if request.workspace is not None and await workspaces.find_workspace(store, request.workspace) is None:
@@ -195,8 +195,8 @@ async def rotate(actor: Actor, request: RotateWebhook, store: Store) -> WebhookW
 
 @action("webhook.test", in_one_commit=False)
 async def test(actor: Actor, request: TestWebhook, store: Store) -> WebhookTested:
-    """Posts a test event immediately, even to a paused or disabled endpoint. The event is tried once, and the attempt
-    is logged.
+    """Posts a test event immediately, even to a paused or disabled endpoint. The event is posted only once, and the
+    attempt is logged.
     """
     hook = await _webhook(actor, store, request)
     owner, now = request.owner or store, clock.now()

@@ -27,7 +27,9 @@ RULES_IN_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A request to permanently assign a workspace to a region, in the home database's directory."""
+    """A request to assign a workspace to a region permanently. The assignment is stored in the home database's
+    directory.
+    """
 
     workspace: str
     region: str
@@ -111,7 +113,7 @@ async def add(actor: Actor, request: AddWorkspace, store: Store) -> WorkspaceAdd
     workspaces.require_name(request.name)
     known = await workspaces.find_workspace(store, request.name)
     loans = [] if known else _loans(request)
-    if request.home is not None:  # last, after everything that could be refused, because this is permanent
+    if request.home is not None:  # permanent, so done only after every check that may refuse
         await directory.place(request.home, request.name, region=request.region)
     if known is not None:
         return WorkspaceAdded(workspace=known, is_new=False)
@@ -156,8 +158,8 @@ async def change_settings(actor: Actor, request: ChangeSettings, store: Store) -
 
 @action("workspace.suspend")
 async def suspend(actor: Actor, request: Suspend, store: Store) -> WorkspaceMoved:
-    """Suspends a workspace. Its keys stop working and its members are locked out, but its queued e-mails are still
-    sent.
+    """Suspends a workspace. The workspace's keys stop working and its members are locked out, but its queued e-mails
+    are still sent.
     """
     await _workspace(store, request.name)
     changed = await workspaces.suspend_workspace(store, request.name, reason=request.reason)

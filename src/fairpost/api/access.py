@@ -78,7 +78,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedIn:
-    """A signed-in person. `region` is the region whose database stores the person, or HOME for admins."""
+    """A signed-in person. `region` is the region whose database contains the person's record, or HOME for admins."""
 
     session: Session
     region: str
@@ -215,7 +215,7 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
     if workspace is None:
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Specify a workspace in the X-Workspace header.")
-        if chosen == SERVICE_WORKSPACE:  # its e-mails contain other people's sign-in links and codes
+        if chosen == SERVICE_WORKSPACE:  # this workspace's e-mails contain other people's sign-in links and codes
             raise _not_yours()
         workspace, region = chosen, await service.region_of(chosen)
         _note_actor(request, "admin", workspace)
@@ -331,6 +331,6 @@ Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
 LONG = [Depends(_limited("long"))]  # for slow requests
 TRYING = [Depends(_limited("trying"))]  # for requests that connect to another server
 WRITING = [Depends(_limited("writing"))]  # for requests that compile templates
-FEW_ADMINS = [Depends(_admin_limited)]  # like TRYING, for admin paths
+FEW_ADMINS = [Depends(_admin_limited)]  # like TRYING, but for admin paths
 SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
 Admin = Annotated[SignedIn, Depends(_admin)]

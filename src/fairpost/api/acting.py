@@ -20,14 +20,15 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-Fields = Mapping[str, str]  # maps field names of an action to field names in the HTTP request, where these differ
+Fields = Mapping[str, str]  # maps field names of an action to those of the HTTP request, if they differ
 IN_PLACE: Fields = {"line": "line {line}"}
 
 
 async def act(
     caller: Caller, action: Action[R, T], request: R, *, store: Store | None = None, fields: Fields = IN_PLACE
 ) -> T:
-    """Runs an action in the caller's workspace. Pass `store` if the action must see more than the caller's own store.
+    """Runs an action in the caller's workspace. Pass `store` if the action needs access to more than the caller's own
+    store offers.
 
     Raises ApiError if the action is refused.
     """

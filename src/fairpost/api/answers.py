@@ -35,7 +35,7 @@ KEYS_MAX = 10_000
 
 # Responses contain only public IDs. An unconverted number does not match the pattern, so the response is not sent.
 Id = Annotated[str, StringConstraints(pattern=rf"^[a-z]{{2}}_[0-9a-f][{SIGNS}]{{12}}$")]
-# A number, for admins only. It is sent as a string, because many JSON parsers round numbers above 2^53.
+# A number that only admins see. The number is sent as a string, because many JSON parsers round numbers above 2^53.
 Number = Annotated[
     int,
     PlainSerializer(str, return_type=str),
@@ -208,7 +208,7 @@ _FAILURE = {"$ref": "#/components/schemas/Failure"}
 def failure_schemas() -> dict[str, Any]:
     """Returns the schemas that `failures` refers to.
 
-    If they were declared as a model, the framework would build that model again for each status of each path.
+    If these schemas were declared as a model, the framework would rebuild the model for each status of each path.
     """
     schema = Failure.model_json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs"), "Failure": schema}

@@ -1,8 +1,8 @@
-"""Limits per client and process: connections, unfinished request heads and requests.
+"""Limits the connections, unfinished request heads and requests of each client, separately in each process.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests from many clients. Its connections do not
-count towards any client's limit. Each forwarded request counts towards the limit of the client that the proxy names.
-Memory use grows only with the number of open connections. Other modules limit keys and users."""
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests from many clients. The proxy's connections
+do not count towards any client's limit. Each forwarded request counts towards the limit of the client that the proxy
+names. Memory use grows only with the number of open connections. Other modules limit keys and users."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from fairpost.model.networks import network_of
 
 CONNECTIONS_MAX = 300
 HEADS_MAX = 100
-RETRY_AFTER_S = 10  # by then, clients that have not sent complete headers have been disconnected
+RETRY_AFTER_S = 10  # after this time, clients that did not send complete headers have been disconnected
 TOO_MANY = "Too many connections from your network address. Close some, then try again."
 
 

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 from fairpost.api.errors import ApiError
 
-OF_ONE_MAX = 2  # concurrent requests per workspace, in this process
-OF_ALL_MAX = 5  # concurrent requests from all workspaces: half the database connections
-TRIALS_MAX = 50  # concurrent logins to other servers, which may be slow but occupy only sockets
-WAITING_MAX = 20  # waiting requests per workspace
+OF_ONE_MAX = 2  # maximum number of concurrent requests per workspace in this process
+OF_ALL_MAX = 5  # maximum number of concurrent requests from all workspaces: half the database connections
+TRIALS_MAX = 50  # maximum number of concurrent logins to other servers, which may be slow but occupy only sockets
+WAITING_MAX = 20  # maximum number of waiting requests per workspace
 WAIT_S_MAX = 20.0
 
 

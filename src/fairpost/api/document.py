@@ -36,7 +36,7 @@ def condensed(document: JSON) -> JSON:
 
 
 def _with_plain_names(document: JSON) -> JSON:
-    """Renames schemas: `EmailLinePageAnswer` instead of `Answer_Page_EmailLine__`."""
+    """Renames schemas, for example from `Answer_Page_EmailLine__` to `EmailLinePageAnswer`."""
     written = _written(document)
     for name in document["components"]["schemas"]:
         if "_" in name:

@@ -1,4 +1,4 @@
-"""Converts a campaign request to a draft."""
+"""Converts a campaign request into a draft."""
 
 from fairpost.actions.templates import require_good
 from fairpost.api.access import Caller

@@ -25,7 +25,7 @@ class Taken:
 class Refused:
     """A rejected e-mail.
 
-    `code` is an API error code. If a quota is used up, `until` is when e-mails will be accepted again.
+    `code` is an API error code. If a quota is used up, `until` is the time at which e-mails will be accepted again.
     """
 
     field: str
@@ -51,7 +51,7 @@ CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  #
 async def submit(
     caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, requests: Sequence[Any] | None = None
 ) -> list[Taken | Refused]:
-    """Submits e-mails in a separate commit and returns a result for each, in order.
+    """Submits e-mails in a separate commit and returns a result for each e-mail, in order.
 
     If the e-mails were built from other requests, pass those as `requests`. These requests are compared with earlier
     requests that used the same idempotency key.
@@ -76,7 +76,7 @@ def followed(caller: Caller, given: Any) -> str:
 async def submit_json(
     caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
 ) -> list[Taken | Refused]:
-    """Submits a serialized list of e-mails, in the transaction of `store`. Returns a result for each, in order."""
+    """Submits a serialized list of e-mails in `store`'s transaction. Returns a result for each e-mail, in order."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
         caller.workspace,

@@ -20,14 +20,14 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0
-COST_MAX = 0.1  # maximum share of the time spent on looks
+COST_MAX = 0.1  # at most this share of the time is spent on looks
 REST_S_MAX = 4.0  # maximum pause between two looks, however long they take, so changes appear within five seconds
 BEAT_S = 15.0  # heartbeat that keeps proxies from closing the connection
-OF_ONE_MAX = 250  # streams per workspace, or for all admins together
-OF_ALL_MAX = 700  # per process; admins always get a stream
+OF_ONE_MAX = 250  # maximum number of streams per workspace, or for all admins together
+OF_ALL_MAX = 700  # maximum number of streams per process, although admins always get one
 LOOKS_OF_ONE_MAX = 3  # concurrent looks per workspace, however many topics are watched
 REVOKED_EVERY_S = 3.0
-LINGER_S = 300.0  # how long a topic is kept after its last watcher left
+LINGER_S = 300.0  # how long a topic is kept after its last watcher has left
 LINGERING_MAX = 200  # maximum number of kept topics without watchers
 
 OPERATORS = "*"  # the owner of all admin streams; no workspace has this name
@@ -176,7 +176,7 @@ class Live:
         """Watches a topic. If the topic is new, `look` creates its look.
 
         `of` is the workspace whose limit the stream counts towards, or OPERATORS. With `lingers`, the topic is kept for
-        a while after its last watcher has left. Use this only for topics that are few in number."""
+        a while after its last watcher has left. Use `lingers` only for topics that are few in number."""
         self._forget()
         topic = self._topics.get(key)
         if topic is None:

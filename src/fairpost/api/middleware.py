@@ -1,4 +1,6 @@
-"""Middleware that assigns an ID to every request, limits the size and duration of its body, and always responds."""
+"""Middleware that assigns an ID to every request, limits the size of its body and the time to receive it, and always
+responds.
+"""
 
 import asyncio
 import re
@@ -105,8 +107,8 @@ class RequestMiddleware:
 
 
 class _Body:
-    """Limits the size and duration of a request body. Slow or oversized requests are refused, and their resources are
-    released.
+    """Limits the size of a request body and the time to receive it. Slow or oversized requests are refused, and their
+    resources are released.
     """
 
     def __init__(self, receive: Receive, *, most: int) -> None:

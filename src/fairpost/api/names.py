@@ -1,4 +1,5 @@
-"""Names of accounts and pools as a workspace sees them. Its own names have no prefix, and shared accounts have no name.
+"""Names of accounts and pools as a workspace sees them. The workspace's own names have no prefix, and shared accounts
+have no name.
 
 In the database, names begin with the workspace name, so names from different workspaces never collide (see
 docs/tenancy.md).

@@ -1,6 +1,8 @@
-"""Deprecated paths under `/api/…`. They respond like their successors under `/v1/`, and a header names the successor.
+"""Deprecated paths under `/api/…`. These paths respond like their successors under `/v1/`, and a header names the
+successor.
 
-They are not in the OpenAPI document. Remove this file in the version after /v1.
+The deprecated paths are not in the OpenAPI document. Remove this file one version after the version that introduced
+`/v1/`.
 """
 
 import re

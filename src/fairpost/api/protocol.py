@@ -13,8 +13,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
 
 HEAD_BYTES_MAX = 65_536
-HEAD_S_MAX = 10.0  # from connecting, or from the previous response, to the end of a request head
-# An unfinished head is counted only after this time, because many clients connecting at once is not an attack.
+HEAD_S_MAX = 10.0  # maximum time from connecting, or from the previous response, to the end of a request head
+# An unfinished head is counted only after this time, because many clients connecting at once is not in itself an
+# attack.
 HEAD_S_FREE = 1.0
 FIRST_S_MAX = 1.0  # how long a shutdown waits for the first request on a new connection
 REST_S_MAX = 5.0  # how long an unread body may continue after the response
@@ -37,7 +38,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, clients: Clients, connections_max: int, **more: Any) -> None:
         super().__init__(*args, **more)
         self._clients = clients
-        self._connections_max = connections_max  # the maximum for all clients together
+        self._connections_max = connections_max  # the maximum number of connections for all clients together
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -103,7 +104,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._rest_timer = self.loop.call_later(REST_S_MAX, self.transport.close)
 
     def shutdown(self) -> None:
-        """Shuts down gracefully. A new connection is given a moment, because its first request may be on its way."""
+        """Shuts down gracefully. Waits briefly for a new connection's first request, which may be on its way."""
         if self._is_streaming():
             self.transport.close()  # a stream would never finish on its own; the browser reconnects
             return

@@ -1,7 +1,7 @@
 """Routes that are built on first use.
 
 To build a route, the framework reads its signature and creates validators for its parameters, body and response.
-Building all of them takes a second or more in every new process, but most processes need only a few."""
+Building all routes takes a second or more in every new process, but most processes need only a few."""
 
 from collections.abc import Callable
 from threading import RLock

@@ -1,6 +1,6 @@
 """Runs the service as several processes. A parent process holds the socket, and its workers answer the requests.
 
-SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
+SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all workers. In both cases,
 requests in progress are still answered."""
 
 import asyncio
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # time to start a process on a busy machine; unresponsive processes are also replaced after this time
+START_S_MAX = 120  # enough for a start on a busy machine; processes unresponsive for this long are also replaced
 DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
 CONNECTIONS_AT_ONCE = 1_000  # connections per process; above this limit, idle connections are closed to make room
 USUAL_LIMITS = ClientLimits()
 
-# Clients get a response to invalid requests. Without a handler, these would also appear on stderr.
+# Clients get a response to invalid requests. Without a handler, warnings about such requests would appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 RECENT_S = 2.0
 RECENTS_MAX = 100
 FIGURES_S_MAX = 8.0
-SIGHT_S_MAX = 1.0  # for all regions together, because load balancers wait for two seconds
+SIGHT_S_MAX = 1.0  # time limit for all regions together, because load balancers wait only two seconds
 NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # includes TimeoutError, which is an OSError
 
 
@@ -54,7 +54,7 @@ class Service:
     resolver: Resolver | None = None  # checks the DNS records of domains; None means the system's resolver
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
-    durations: HttpDurations = field(default_factory=HttpDurations)  # durations of requests since they were last stored
+    durations: HttpDurations = field(default_factory=HttpDurations)  # request durations that have not been stored yet
     recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
     long: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)  # requests that keep the database busy
     # requests that wait for another server
@@ -67,8 +67,8 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """Returns the store that `fairpost inbox`, `up` and `metrics` use. This is the store for the region in the
-        settings or, if none is set, for the first region.
+        """Returns the store that `fairpost inbox`, `up` and `metrics` use. The store belongs to the region in the
+        settings or, if none is set, to the first region.
         """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
@@ -129,7 +129,7 @@ class Service:
     async def region_of(self, workspace: str) -> str:
         """Returns a workspace's region.
 
-        For an unknown workspace or region, returns the first region, where later lookups find nothing.
+        If the workspace or its region is unknown, returns the first region, in which later lookups find nothing.
         """
         if self.settings.regions is None:
             return self.regions[0]
@@ -145,8 +145,8 @@ class Service:
 
 
 async def service_of(request: Request) -> Service:
-    """Returns the service that handles a request. It is async because the framework runs plain functions in a
-    thread.
+    """Returns the service that handles a request. This function is async because the framework runs plain functions in
+    a thread.
     """
     service: Service | None = request.app.state.service
     if service is None:

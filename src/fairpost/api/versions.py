@@ -1,4 +1,6 @@
-"""The version of an account: sent as `ETag` and checked with `If-Match`. Without the header, the last change wins."""
+"""The version of an account: sent as `ETag` and checked with `If-Match`. Without an `If-Match` header, the last change
+wins.
+"""
 
 import hashlib
 from typing import Annotated, Any
@@ -30,7 +32,7 @@ def tag_of(account: Account, ids: PublicIds) -> str:
 
 
 def revision_to_change(account: Account, if_match: str | None, ids: PublicIds) -> int | None:
-    """Returns the revision that the change requires, or None without `If-Match`.
+    """Returns the revision that the change requires, or None if there is no `If-Match` header.
 
     Raises ApiError if the account has changed.
     """

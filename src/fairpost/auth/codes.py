@@ -11,7 +11,7 @@ from fairpost.system import chance
 CODE_DIGITS = 6
 CODE_LIFE = timedelta(minutes=10)
 CODE_TRIES_MAX = 5
-CODES_MAX = 3  # per sign-in; after that, the password is required again
+CODES_MAX = 3  # maximum number per sign-in; after that, the password is required again
 
 
 def new_code() -> str:

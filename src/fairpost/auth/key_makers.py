@@ -1,7 +1,7 @@
 """API keys and the members who created them.
 
-A key belongs to the workspace and stays valid when its creator leaves. For this reason, disabling a member lists the
-keys that the member created. Keys created with another key are attributed to the creator of the first key.
+A key belongs to the workspace and stays valid when its creator leaves. For this reason, when a member is disabled, the
+keys that the member created are listed. A key that was created with another key is attributed to that key's creator.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from fairpost.store import workspaces
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-BY_MANAGER = f"{Role.MANAGER} "  # only managers create keys
+BY_MANAGER = f"{Role.MANAGER} "  # only managers can create keys
 BY_KEY = "key "
 
 
@@ -35,7 +35,7 @@ class MadeKey:
 
 
 async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
-    """Returns all keys of a workspace, newest first. The store must have access to the table that stores people."""
+    """Returns all keys of a workspace, newest first. The store needs access to the table of people who sign in."""
     keys = await workspaces.keys(store, workspace)
     members = {person.address: person for person in await rows.listed(store, workspace)}
     makers = makers_of(keys)

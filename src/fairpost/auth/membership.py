@@ -152,7 +152,9 @@ async def accept(
 
 
 async def first_admin_link(store: "Store", public_url: str, *, now: datetime | None = None) -> str | None:
-    """Returns a link for creating the first admin, or None if an admin can sign in. The link replaces earlier ones."""
+    """Returns a link for creating the first admin, or None if an admin can already sign in. The link replaces earlier
+    ones.
+    """
     async with store.together() as tx:
         if await rows.has_admin(tx):
             return None
@@ -229,7 +231,7 @@ async def change_password(
     record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Person | Refused:
-    """Changes a person's own password. Ends all their sessions except the current one."""
+    """Changes a person's own password. Ends all the person's sessions except the current one."""
     if (refused := _refused_password(new, person.address)) is not None:
         return refused
     attempt = await take_attempt_of(store, person, now=now)
@@ -256,7 +258,7 @@ async def change_password(
 async def change_role(
     store: "Store", person_id: PersonId, role: Role, *, now: datetime | None = None
 ) -> Person | Refused:
-    """Changes a person's role. Ends their sessions, so the old permissions no longer apply."""
+    """Changes a person's role. Ends the person's sessions, so the old permissions no longer apply."""
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if (refused := _refused_role(person.workspace, role)) is not None:

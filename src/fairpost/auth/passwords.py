@@ -20,7 +20,8 @@ from argon2.low_level import hash_secret
 
 from fairpost.system import chance
 
-# The second recommendation of RFC 9106. If these parameters change, each password is rehashed at the next sign-in.
+# The parameters are the second recommendation in RFC 9106. If these parameters change, each password is rehashed at the
+# next sign-in.
 HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len=32, salt_len=16)
 
 AT_ONCE_MAX = 2
@@ -43,7 +44,7 @@ _under_way = 0
 
 
 def complaint_about(password: str, *, address: str) -> str | None:
-    """Returns why the password is not allowed, or None if the password is allowed."""
+    """Returns the reason why the password is not allowed, or None if the password is allowed."""
     if not CHARS_MIN <= len(password) <= CHARS_MAX:
         return f"A password must have {CHARS_MIN} to {CHARS_MAX} characters; this one has {len(password)}."
     plain = password.strip().casefold()
@@ -55,7 +56,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether a new password would wait several seconds to be hashed."""
+    """Returns whether a new password would have to wait several seconds before being hashed."""
     return _under_way >= WAITING_MAX
 
 
@@ -74,7 +75,7 @@ async def is_right(password: str, password_hash: str | None) -> bool:
 
 
 async def right_ones(password: str, password_hashes: Sequence[str]) -> list[bool]:
-    """Returns whether the password matches, for each hash.
+    """Returns, for each hash, whether the password matches.
 
     Hashes with the same salt share one computation. Only the first few salts are tried.
     """
@@ -112,7 +113,7 @@ def _computed(password: str, kind: str) -> str:
 
 
 def _verify(password: str, password_hash: str | None) -> bool:
-    decoy = _decoy(HASHER)  # created for the first password check, even if it does not need the decoy
+    decoy = _decoy(HASHER)  # created for the first check, even if that check does not need the decoy
     try:
         HASHER.verify(password_hash or decoy, _bytes(password))
     except (VerificationError, InvalidHashError):
@@ -128,7 +129,7 @@ def _decoy(hasher: PasswordHasher) -> str:
 def _bytes(password: str) -> bytes:
     """Encodes a password.
 
-    The text is normalized, because keyboards compose letters differently. Its length is limited.
+    The text is normalized, because keyboards compose letters differently. The text's length is limited.
     """
     return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
 

@@ -83,7 +83,7 @@ async def salt_of(store: "Store", address: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A person with this address, and the region whose database stores the person."""
+    """A person with this address, and the region whose database contains the person's record."""
 
     region: str
     store: "Store"
@@ -102,9 +102,9 @@ async def the_one_meant(
 ) -> Candidate | Refused | None:
     """Chooses one of the people with the same address if no workspace was given. Returns None if `found` is empty.
 
-    If there are several, the password decides. If the password is valid for several of these people, the user must
-    choose a workspace. All passwords of an address share a salt, so this takes no longer than checking a single
-    password."""
+    If there are several people, the password determines which one is chosen. If the password is valid for several of
+    these people, the user must choose a workspace. All passwords for an address share a salt, so this check takes no
+    longer than checking a single password."""
     if len(found) < 2:
         return found[0] if found else None  # there is no choice, and the password is checked in the next step
     if passwords.is_busy():
@@ -167,7 +167,7 @@ async def _begin(
 async def resend_code(
     store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
 ) -> SignInBegun | Refused:
-    """Sends another code for the same browser, which invalidates earlier codes. Earlier failed attempts still count."""
+    """Sends another code for the same browser and invalidates earlier codes. Earlier failed attempts still count."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)
@@ -188,8 +188,8 @@ async def resend_code(
 
 
 async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
-    """Returns the unfinished sign-in, or None if it was used, has expired or had too many attempts, or if the person
-    was disabled.
+    """Returns the unfinished sign-in, or None if it has been used, has expired or has had too many attempts, or if the
+    person has been disabled.
     """
     locked = await rows.lock_signing_in(store, token_hash, now=now)
     if locked is None or locked.person.disabled_at is not None:
@@ -257,7 +257,9 @@ async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime 
 async def offer_entry(
     store: "Store", person_id: PersonId, *, by: str, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a one-time link that signs in an admin without a password or a code. This requires database access."""
+    """Creates a one-time link that signs in an admin without a password or a code. Creating the link requires database
+    access.
+    """
     async with store.together() as tx:
         locked = await rows.lock(tx, person_id, now=now)
         if locked is None or locked.person.workspace is not None:

@@ -13,8 +13,8 @@ TRIES_MAX = 20
 
 
 async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now: datetime) -> None:
-    """Stores a schedule. It takes effect at once for all of the workspace's campaign e-mails, including those already
-    queued.
+    """Stores a schedule. The schedule takes effect at once for all of the workspace's campaign e-mails, including those
+    already queued.
 
     Raises Refusal.
     """

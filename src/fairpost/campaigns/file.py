@@ -1,6 +1,6 @@
 """A campaign as a TOML file, which can be kept under version control. This module defines the file's keys and checks
-their values. It checks only the file itself and the template files that the file names. Other modules check whether the
-file's lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
+their values. The module checks only the file itself and the template files that the file names. Other modules check
+whether the file's lists, accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
 """
 
 import re
@@ -116,7 +116,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
 
 
 class _Table:
-    """A table of the file. Errors in the table's values are added to `problems`, and reading continues."""
+    """A table in the file. Errors in the table's values are added to `problems`, and reading continues."""
 
     def __init__(self, kind: str, given: Mapping[str, Any], problems: list[str], place: str = "") -> None:
         self._given, self._problems, self._place = given, problems, place
@@ -145,7 +145,7 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the key that is present, if any. If several are present, a problem is reported."""
+        """Returns the key that is present, if any. If several of the keys are present, a problem is reported."""
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")
@@ -321,7 +321,7 @@ def _body(table: _Table, key: str, folder: Path) -> str | None:
 
 
 def _template_errors(template: Template) -> Iterable[TemplateError]:
-    """Yields the first error of each part. Compiling the template as a whole would report only one error."""
+    """Yields the first error in each part. Compiling the template as a whole would report only one error."""
     parts = [Template(subject=template.subject)]
     parts += [Template(subject="", text=template.text), Template(subject="", html=template.html)]
     return filter(None, map(_template_error, parts))

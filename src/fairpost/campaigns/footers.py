@@ -1,5 +1,5 @@
-"""Adds the unsubscribe link to a campaign e-mail that does not show it. The link is added to rendered parts, because a
-template may mention the link only in a comment or in a branch that does not apply to this recipient.
+"""Adds the unsubscribe link to a campaign e-mail that does not already show it. The link is added to rendered parts,
+because a template may mention the link only in a comment or in a branch that does not apply to this recipient.
 """
 
 import re

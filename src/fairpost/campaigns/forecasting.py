@@ -38,7 +38,7 @@ class Question:
     plan: Plan
     senders: list[Sender]
     not_counted: int  # follow-ups to be sent at an unknown time, because their accounts cannot send
-    gives_up_at: datetime | None  # when the first of these e-mails fails, unless its account is resumed
+    gives_up_at: datetime | None  # when the first of these e-mails will fail, unless its account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
@@ -83,7 +83,7 @@ async def compute(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
     """
     question = await asked(store, campaign, now=now)
     late_s = float("inf") if seconds_max is None else clock.monotonic() + seconds_max
-    return await asyncio.to_thread(  # computing takes seconds for a million e-mails
+    return await asyncio.to_thread(  # the computation takes several seconds for a million e-mails
         forecast, question.plan, question.senders, now=now, is_late=lambda: clock.monotonic() > late_s
     )
 

@@ -1,7 +1,8 @@
 """Text formats for delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
 Parsing raises ValueError. The message continues a sentence that begins with the name of the value: `must be …, got …`.
-Parsing a formatted value returns the same value. policy/ decides whether days, hours and quotas are consistent.
+Formatting a value and parsing the result returns the same value. policy/ decides whether days, hours and quotas are
+consistent.
 """
 
 import re

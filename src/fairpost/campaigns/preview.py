@@ -34,7 +34,7 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that were passed
+    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and checks that the e-mail passes
     is_subject_inherited: bool = False  # inherited from the first step
     leaves_thread: bool = False  # leaves the thread in Gmail because its subject differs
 
@@ -72,7 +72,7 @@ async def preview(
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
     """Returns a test e-mail for the queue. The test e-mail has the same content and uses the same accounts, but is sent
-    immediately, to another address. It does not count as a step of the campaign.
+    immediately, to another address. The test e-mail does not count as a step of the campaign.
     """
     through = {"account": campaign.route[1:]} if campaign.route.startswith("@") else {"pool": campaign.route}
     return {

@@ -15,7 +15,7 @@ class Subjects:
     """The numbers of the steps that inherit the subject, and of those that leave the thread."""
 
     inherited: tuple[int, ...] = ()  # steps with the first step's subject
-    leaving: tuple[int, ...] = ()  # steps whose subject leaves the thread
+    leaving: tuple[int, ...] = ()  # steps that leave the thread because of their subject
 
 
 async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
@@ -29,7 +29,7 @@ async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
 
 
 def is_same_thread(first: str, other: str) -> bool:
-    """Returns whether Gmail treats both subjects as the same. Gmail ignores reply prefixes and spaces."""
+    """Returns whether Gmail treats the two subjects as the same. Gmail ignores reply prefixes and spaces."""
     return _bare(first) == _bare(other)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fairpost.campaigns.parsers import shown
 from fairpost.campaigns.values import line
 
-TEMPLATE_BYTES_MAX = 4_194_304  # the maximum number of characters in a template, at four bytes each
+TEMPLATE_BYTES_MAX = 4_194_304  # the maximum length of a template, at four bytes per character
 PATH_CHARS_MAX = 1_000
 
 

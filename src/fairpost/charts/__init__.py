@@ -1,24 +1,24 @@
 """Charts as SVG: lines, bars, columns over time, and sparklines. Pure functions from values to text.
 
-A `Fragment` is one `<svg>` element for a page; `document` puts one or more into a file. A fragment has no script, style
-or id, only classes, so it works under the strictest content security policy and can appear twice on a page.
-`stylesheet()` returns the light and dark colours for pages and files. Pages load it from the server, and standalone
-files embed it. A chart scales to its container and stays readable at a width of 360 pixels. A `<desc>` describes the
-chart for screen readers.
+A `Fragment` is one `<svg>` element for a page; `document` puts one or more into a file. A fragment has only classes and
+no script, style or id, so it works under the strictest content security policy and can appear twice on a page.
+`stylesheet()` returns the light and dark colours for pages and files. Pages load the stylesheet from the server, and
+standalone files embed it. A chart scales to its container and stays readable at a width of 360 pixels. A `<desc>`
+describes the chart for screen readers.
 
 The classes:
 
-- `fc-chart` is the `<svg>`, `fc-document` the `<svg>` of a file, `fc-panel` a chart in a file, `fc-paper` its
-  background;
-- `fc-text` is all text, `fc-strong` emphasized text, `fc-title` and `fc-heading` the titles in a file,
-  `fc-empty` the text of a chart without data;
-- `fc-axis` is an axis, `fc-grid` the grid, `fc-mark` a named vertical line, `fc-words` its name;
-- `fc-line` is a line, `fc-dash` a dashed line, `fc-area` the area under a line, `fc-band` the area between two lines,
-  `fc-dot` a point, `fc-bar` a bar or column, `fc-dense` a bar or column that is one of very many;
-- `fc-hit` has a tooltip and is visible only under the pointer;
-- `fc-1` … `fc-8`, `fc-good`, `fc-bad`, `fc-warn`, `fc-forecast`, `fc-quiet` set the colour. Each colour is also a
-  property (`--fc-colour-1` …), like `--fc-ink`, `--fc-faint`, `--fc-rule` and `--fc-paper`. A page may set all of
-  these.
+- `fc-chart`: the `<svg>` of a chart; `fc-document`: the `<svg>` of a file; `fc-panel`: a chart in a file; `fc-paper`: the
+  background of a file;
+- `fc-text`: all text; `fc-strong`: emphasized text; `fc-title` and `fc-heading`: the titles in a file; `fc-empty`: the
+  text of a chart without data;
+- `fc-axis`: an axis; `fc-grid`: the grid; `fc-mark`: a named vertical line; `fc-words`: the name of such a line;
+- `fc-line`: a line; `fc-dash`: a dashed line; `fc-area`: the area under a line; `fc-band`: the area between two lines;
+  `fc-dot`: a point; `fc-bar`: a bar or column; `fc-dense`: a bar or column that is one of very many;
+- `fc-hit`: an element that has a tooltip and is visible only under the pointer;
+- `fc-1` … `fc-8`, `fc-good`, `fc-bad`, `fc-warn`, `fc-forecast`, `fc-quiet`: the colours. Each colour is also a
+  property (`--fc-colour-1` …), like `--fc-ink`, `--fc-faint`, `--fc-rule` and `--fc-paper`. A page may set all of these
+  properties.
 """
 
 from fairpost.charts.axes import Axis, Unit

@@ -116,7 +116,7 @@ def ticks_inside(axis: Axis, low: float, high: float, fits: Callable[[Sequence[T
 
 
 def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[Tick]:
-    """Returns ticks that enclose the range: the first is not above it, and the last not below it."""
+    """Returns ticks that enclose the range: the first is at most `low`, and the last is at least `high`."""
     for step in _steps(axis, high - low):
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < max(3, most):
@@ -201,7 +201,7 @@ Walls = Callable[[datetime], Iterator[datetime]]
 def _on_the_wall(axis: Axis, low: float, high: float, walls: Walls) -> Iterator[tuple[float, datetime]]:
     """Yields local times with their positions, except times that the zone skips.
 
-    `walls` are local times without a zone, and the first of these is never later than the time passed in.
+    `walls` yields local times without a zone, of which the first is never later than the time passed to it.
     """
     zone = ZoneInfo(axis.timezone)
     for wall in walls(_local(axis, low).replace(tzinfo=None)):

@@ -1,4 +1,4 @@
-"""Charts that compare amounts: bars with names, and columns over time. Both can be stacked."""
+"""Charts that compare amounts: bars with names, and columns over time. Both kinds of chart can be stacked."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -36,7 +36,9 @@ def bar_chart(
     stacked: bool = True,
     width: float = WIDTH,
 ) -> Fragment:
-    """Draws bars in rows. The number of rows determines the height. Unless stacked, each part has its own row."""
+    """Draws bars in rows. The number of rows determines the height. Unless the bars are stacked, each part has its own
+    row.
+    """
     if len(bars) > BARS_MAX:
         raise ValueError(f"a chart can show at most {BARS_MAX} bars, got {len(bars)}")
     size = text_size_at(width)
@@ -159,7 +161,7 @@ def _columns(
 
 
 def _rect(left: float, top: float, right: float, bottom: float, tint: str, words: str) -> str:
-    # Edges are rounded, not widths, so adjacent bars still touch.
+    # The edges are rounded instead of the widths, so that adjacent bars still touch.
     width, height = round(right, 1) - round(left, 1), round(bottom, 1) - round(top, 1)
     if width <= 0 or height <= 0:
         return ""

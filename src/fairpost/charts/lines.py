@@ -61,7 +61,7 @@ def line_chart(
 def sparkline(
     points: Points, *, label: str, axis: Axis | None = None, tint: Tint = 1, width: float = 120, height: float = 28
 ) -> Fragment:
-    """Draws a line the size of a word. `axis` defines only the format of values and which values are included."""
+    """Draws a line the size of a word. `axis` sets only the format of values and the values always in range."""
     axis = axis or Axis()
     points = checked_points(points)
     if not points:

@@ -63,7 +63,7 @@ class Part:
 class Bar:
     name: str
     values: Sequence[float]
-    tint: Tint | None = None  # the colour of all its parts, overriding their own colours
+    tint: Tint | None = None  # the colour of all the bar's parts, overriding the parts' own colours
 
 
 @dataclass(frozen=True, slots=True)

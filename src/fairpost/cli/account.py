@@ -343,7 +343,7 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
 
 
 async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
-    """Read the facts about one workspace's accounts or all accounts.
+    """Read the facts about the accounts of one workspace or, by default, about all accounts.
 
     Waiting mail is counted across all workspaces, because a pool can be lent to several workspaces.
     """
@@ -396,7 +396,7 @@ async def _change(
     address: str | None,
     given: "Given | None",
 ) -> bool:
-    """Change an account. Return whether engines set the account from environment variables."""
+    """Change an account. Return whether engines configure the account from environment variables."""
     from fairpost.startup.environment import is_of_environment
     from fairpost.transports.registry import write_transport
 
@@ -410,7 +410,7 @@ async def _change(
     if server is not None:
         changes["transport"] = write_transport(replace(server, secret=None))
         if server.secret is None:
-            changes["secret"] = None  # unless a new secret is sealed
+            changes["secret"] = None  # overridden if a new secret is sealed
     await _write_secret(store, settings, account, changes, server, given.secret if given else None)
     return server is None and is_of_environment(account)
 

@@ -79,7 +79,7 @@ def in_words(reason: Reason, fields: Fields = AS_OPTIONS) -> str:
 
 
 def _mistakes(reason: Reason) -> list[str]:
-    """Return the first mistakes, indented below the sentence, and the number of those not shown."""
+    """Return the first mistakes, indented below the sentence, and the number of mistakes that are not shown."""
     from fairpost.reasons.rendering import mistake_in_words, mistakes
 
     lacking = cast("list[dict[str, Any]]", reason.params.get("first", []))

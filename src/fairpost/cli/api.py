@@ -34,6 +34,6 @@ def api(
     host, port = host_and_port(listen, default="127.0.0.1:8080")
     settings = read_settings()
     if log_format is not None:
-        os.environ["FAIRPOST_LOG_FORMAT"] = log_format  # for the server processes
+        os.environ["FAIRPOST_LOG_FORMAT"] = log_format  # read by the server processes
     options = ServerOptions(host=host, port=port, processes=processes)
     run_service(settings, options, log=start_logging(settings, log_format=log_format))

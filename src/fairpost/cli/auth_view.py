@@ -32,8 +32,8 @@ def act_where_known(workspace: str | None, action: "Action[R, T]", request: "R")
 
 
 def with_person(workspace: str | None, address: str, work: "Callable[[Store, Person], Awaitable[T]]") -> T:
-    """Run `work` on the database that stores this person: the home database for an admin, or the region's database for
-    a member.
+    """Run `work` on the database that contains this person's record: the home database for an admin, or the region's
+    database for a member.
     """
     from fairpost.auth.membership import person_named
 

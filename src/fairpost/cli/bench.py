@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Measure Fairpost's speed on this m
 Figures = dict[str, float]
 Bench = Callable[[str, Callable[[str], None]], Awaitable[Figures]]
 
-# key: (description, comparison and its maximum ratio, or the target)
+# the description of each figure, with the figure's target if there is one
 MEANING: dict[str, str] = {
     "claim_ms_small": "claiming 50 e-mails, 10,000 queued by 100 senders",
     "claim_ms_large": "claiming 50 e-mails, 1,000,000 queued by 10,001 senders (target: 2 × small)",

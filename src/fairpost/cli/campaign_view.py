@@ -19,7 +19,7 @@ def print_campaign(view: "CampaignView") -> None:
     from fairpost.reasons.rendering import brief_or_none, command, told
 
     campaign, progress = view.campaign, view.progress
-    is_told = view.waiting.code.startswith("campaign.")  # why it is paused or failed
+    is_told = view.waiting.code.startswith("campaign.")  # why the campaign is paused or has failed
     typer.secho(plain(f"{campaign.name}: {campaign.state}"), bold=True)
     typer.echo(plain(told(view.waiting, view.timezone)))
     if following := command(view.waiting.reason):

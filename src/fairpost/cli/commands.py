@@ -130,7 +130,7 @@ class Commands(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
         for param in params:
-            if "--show-completion" in param.opts:  # hidden so the help fits on one screen
+            if "--show-completion" in param.opts:  # hidden so that the help fits on one screen
                 param.hidden = True
         return params
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 POLL_S = 1.0
-SEARCHED = 10_000  # number of newest events to search for events of a type or workspace
+SEARCHED = 10_000  # number of recent events to search for those of a type or workspace
 
 
 def events(

@@ -278,7 +278,7 @@ class Follows(NamedTuple):
 
 
 def _follows(explained: Explained) -> Follows:
-    """Judge the reply as the engine would, for an e-mail to one recipient that has attempts left."""
+    """Judge the reply as the engine would for an e-mail that has one recipient and has attempts left."""
     from fairpost.model.verdict import Bounced, Deferred, Failed, Retry, Sent, Untouched
     from fairpost.policy.verdicts import is_about_our_pace, judge, suspend_reason
 

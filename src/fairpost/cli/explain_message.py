@@ -61,7 +61,7 @@ def _mails(source: str) -> Iterator[tuple[str, Any]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files, and the links and folders that cannot be read. Hidden files are left out."""
+    """Yield the files, and the links and folders that cannot be read. Hidden files are skipped."""
     unreadable: list[OSError] = []
     for root, folders, names in os.walk(folder, onerror=unreadable.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -33,7 +33,7 @@ class BadLine(Protocol):
 
 
 def with_connection(work: "Callable[[asyncpg.Connection], Awaitable[T]]") -> T:
-    """Run one long transaction."""
+    """Run `work`, which may be one long transaction, over a connection of its own."""
     import asyncio
 
     from fairpost.startup.parts import connect, prepare_database

@@ -166,7 +166,7 @@ def _tell_known(name: str, workspace: str | None, *, plot: Path | None, as_json:
 
 
 def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str, Any] | None" = None) -> None:
-    """Print the forecast and suggestions in the requested form. `more` is added to the JSON."""
+    """Print the forecast and suggestions in the requested format. `more` is added to the JSON."""
     from fairpost.cli.forecast_plot import draw_forecast
     from fairpost.cli.forecast_view import facts, show
     from fairpost.policy.forecast import forecast as compute_forecast

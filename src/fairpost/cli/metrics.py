@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairpost.regions.stores import RegionStores
     from fairpost.store.store import Store
 
-FIGURES_S_MAX = 8.0  # maximum wait per region, because Prometheus waits ten seconds
+FIGURES_S_MAX = 8.0  # maximum wait per region, because Prometheus waits only ten seconds
 
 
 def metrics(
@@ -59,7 +59,7 @@ async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) ->
 
 
 async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
-    """Read all regions, each with the label `region`. If a region does not respond, only that fact is shown."""
+    """Read all regions, each with the label `region`. For a region that does not respond, only this fact is shown."""
     import asyncio
 
     from fairpost.model.errors import FairpostError

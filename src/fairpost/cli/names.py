@@ -41,7 +41,7 @@ def _workspace(context: typer.Context, parameter: typer.CallbackParam, text: str
     return text if context.resilient_parsing else read_settings().workspace
 
 
-# Declare it `workspace: Workspace = ""`. The value is never empty.
+# Declare the parameter as `workspace: Workspace = ""`. The value that the command receives is never empty.
 Workspace = Annotated[
     str, typer.Option(callback=_workspace, show_default=False, help="Workspace. [default: FAIRPOST_WORKSPACE]")
 ]

@@ -1,4 +1,4 @@
-"""Command lines of the previous version. They still work in this version but print a note."""
+"""Command lines of the previous version. The old command lines still work in this version but print a note."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ RENAMED = {
     ("campaign", "who"): ("campaign", "recipients"),
     ("user", "lift"): ("user", "unthrottle"),
 }
-WORKSPACE_FIRST = ("user", "member", "key", "domain", "hold", "release")  # WORKSPACE was their first argument
+WORKSPACE_FIRST = ("user", "member", "key", "domain", "hold", "release")  # commands whose first argument was WORKSPACE
 
 
 def renewed(args: list[str], find: Callable[[str], Any]) -> list[str]:

@@ -20,7 +20,7 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON. IDs are strings, and times are in ISO 8601 format in UTC.")
 ]
 
-WIDE = 10_000  # lines are not wrapped in a pipe
+WIDE = 10_000  # wide enough that lines are not wrapped when the output is a pipe
 
 
 def error_line(message: str) -> None:
@@ -28,7 +28,7 @@ def error_line(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print a note on stderr, so a pipe receives only the data."""
+    """Print a note on stderr, so that a pipe receives only the data."""
     typer.echo(message, err=True)
 
 

@@ -1,6 +1,6 @@
 """Generate docs/commands.md from the commands: python -m fairpost.cli.reference docs/commands.md
 
-Each section is generated up to its `<!-- notes -->`, if it has one. The notes and the top of the page are kept.
+Each section is generated up to its `<!-- notes -->` marker, if it has one. The notes and the top of the page are kept.
 """
 
 import re

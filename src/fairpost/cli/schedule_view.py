@@ -26,7 +26,9 @@ HOLIDAYS_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day in the workspace's time zone. `open` is None for the whole day; `allowed` is None for unlimited."""
+    """A day in the workspace's time zone. `open` is None if the window is open all day; `allowed` is None if there is
+    no quota.
+    """
 
     day: date
     starts_at: datetime
@@ -70,14 +72,14 @@ class ShownSchedule:
         return self.window is None or windows.is_open(self.window, self.now)
 
     def closes_at(self) -> datetime | None:
-        """Return when the window closes, or None if it is closed now or always open."""
+        """Return the time at which the window closes, or None if it is closed now or always open."""
         if self.window is None or not self.is_open():
             return None
         end = windows.closes_at(self.window, self.now)
         return end if end < self.now + windows.SEARCH_MAX else None
 
     def opens_at(self) -> datetime | None:
-        """Return when the window opens, or None if it is open now or will stay closed for a year."""
+        """Return the time at which the window opens, or None if it is open now or will stay closed for a year."""
         if self.window is None or self.is_open():
             return None
         try:

@@ -41,7 +41,7 @@ def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
 
 
 def who() -> str:
-    """Return the user and the machine. Both are recorded where others can see them."""
+    """Return the user and the machine, both of which are recorded where others can see them."""
     import getpass
     import socket
 

@@ -53,7 +53,7 @@ class Defaults:
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 # Spreadsheets treat = + - @ at the start of a cell as the start of a formula.
-# They may split a line at different separators, so this applies after any separator.
+# Spreadsheets may split a line at different separators, so such a character is escaped after any separator.
 # An apostrophe is doubled so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")

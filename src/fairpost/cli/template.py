@@ -277,7 +277,7 @@ def _put(outcome: "Done[TemplatePut] | Refused", given: dict[str, str | None]) -
 
 
 def _own_fields(given: list[str]) -> dict[str, Any]:
-    """Parse fields. `order.total=5` sets a field within another one."""
+    """Parse fields. `order.total=5` sets a field within another field."""
     fields: dict[str, Any] = {}
     for each in given:
         path, is_pair, value = each.partition("=")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARTS = ("subject", "text", "html")
 SAMPLE_ADDRESS = "ada@example.com"
-SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # characters of the line to show around a mistake
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # number of characters to show before and after a mistake
 SUBJECT_SHOWN = 60  # characters
 
 
@@ -33,7 +33,7 @@ def with_places(reason: "Reason", parts: "Mapping[str, str | None]") -> str:
 
 
 def _pointed(source: str, mistake: dict[str, Any]) -> str:
-    """Return the line, or the part around the mistake, with a caret below its position."""
+    """Return the line, or the part of it around the mistake, with a caret below the mistake."""
     from rich.cells import cell_len
 
     line, at = source.split("\n")[mistake["line"] - 1], mistake["column"] - 1
@@ -155,6 +155,6 @@ def short(subject: str) -> str:
 
 
 def echo_body(body: str) -> None:
-    """Print the body: unchanged to a file, without control characters to a terminal."""
+    """Print the body, without control characters if the output is a terminal, and otherwise unchanged."""
     is_seen = sys.stdout.isatty()
     typer.echo("\t".join(map(plain, body.split("\t"))) if is_seen else body, nl=not body.endswith("\n"))

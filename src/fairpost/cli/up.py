@@ -112,8 +112,8 @@ def up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to start. `demo_emails` is 0 for no demonstration. If a port is None, the default port or a free one is
-    used.
+    """What to start. If `demo_emails` is 0, there is no demonstration. If a port is None, the default port or a free
+    one is used.
     """
 
     demo_emails: int
@@ -211,7 +211,7 @@ async def _run(settings: Settings, url: str, wanted: Wanted, lock: TextIO, over:
 
 @contextmanager
 def _spared_by_trouble() -> Iterator[None]:
-    """Stop only the demonstration if the database fails."""
+    """If the database fails, stop only the demonstration."""
     from fairpost.store.trouble import DRIVER_ERRORS, is_trouble
 
     try:
@@ -233,7 +233,7 @@ def _until_a_signal() -> "asyncio.Event":
 
 @contextmanager
 def _alone(home: Path) -> Iterator[TextIO]:
-    """Allow one `up` per home. The lock is released when the process ends."""
+    """Allow only one `fairpost up` per home. The lock is released when the process ends."""
     import fcntl
     import os
 
@@ -281,7 +281,7 @@ def _server_of(inbox: "InboxServer") -> "SmtpSettings":
 
 @asynccontextmanager
 async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
-    """Remove the demonstration after the engine has stopped, because its e-mails may be sent until then."""
+    """Remove the demonstration after the engine has stopped, because demonstration e-mails may be sent until then."""
     from fairpost.dev.demo import background
 
     try:
@@ -326,7 +326,7 @@ def _api_listener(port: int | None) -> "socket.socket":
 
 @asynccontextmanager
 async def _engine(settings: Settings, api_url: str, over: "asyncio.Event") -> AsyncIterator[None]:
-    """Run `fairpost work` as a separate process. This process passes Ctrl-C on to it."""
+    """Run `fairpost work` as a separate process. The current process passes Ctrl-C on to that process."""
     import asyncio
     import os
     import sys
@@ -338,7 +338,7 @@ async def _engine(settings: Settings, api_url: str, over: "asyncio.Event") -> As
     with log.open("a", encoding="utf-8") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin"),
-            stdin=asyncio.subprocess.PIPE,  # closed when this process is killed, so no engine keeps running
+            stdin=asyncio.subprocess.PIPE,  # closed when this process is killed, so that no engine keeps running
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
             env={**os.environ, "FAIRPOST_PUBLIC_URL": url},
@@ -383,7 +383,7 @@ async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """One-time links. `here` signs in the person at this machine, on the embedded database only."""
+    """One-time links. `here` signs in the person at this machine, and is None unless the database is embedded."""
 
     first_admin: str | None
     here: str | None

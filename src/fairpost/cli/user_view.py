@@ -135,7 +135,7 @@ def _tier_in_words(shown: "ShownSender", policy: "SenderPolicy") -> str:
 
 
 def _weight(tier: Tier, fairness: "Fairness") -> float:
-    """Return the weight as stored in the database: an ordinary sender has weight 1."""
+    """Return the weight as stored in the database, where an ordinary sender has a weight of 1."""
     return fairness.weights[tier + 1] / fairness.weights[Tier.NORMAL + 1]
 
 

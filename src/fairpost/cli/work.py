@@ -1,4 +1,4 @@
-"""`fairpost work`: the engine, for production. `fairpost up` runs it together with all other parts."""
+"""`fairpost work`: the engine, for production. `fairpost up` runs the engine together with all other parts."""
 
 from typing import Annotated
 

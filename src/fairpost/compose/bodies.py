@@ -1,8 +1,8 @@
 """Transfer encodings, which turn any body into lines of ASCII.
 
-Text stays plain if possible; otherwise, it is quoted-printable or base64, whichever is smaller. Other files are encoded
-in base64. A body has no line ending after its content: the line ending before a boundary is added when the parts are
-joined.
+Text stays plain if possible; otherwise, it is encoded as quoted-printable or base64, whichever is smaller. Other files
+are encoded in base64. A body has no line ending after its content: the line ending before a boundary is added when the
+parts are joined.
 """
 
 import binascii

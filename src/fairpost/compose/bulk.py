@@ -10,8 +10,8 @@ _NOT_IN_A_LABEL = re.compile(r"[^a-z0-9-]+")
 
 
 def bulk_headers(email: Outgoing, *, domain: str, mailto: str | None = None) -> bytes:
-    """Returns the headers, or nothing for other mail. `domain` is the sender's domain. A message to `mailto`
-    unsubscribes its sender. The caller's own headers are not replaced.
+    """Returns the headers, or nothing if the e-mail is not campaign mail. `domain` is the sender's domain. A message to
+    `mailto` unsubscribes its sender. The caller's own headers are not replaced.
     """
     bulk = email.bulk
     if bulk is None:

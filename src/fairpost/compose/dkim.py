@@ -116,7 +116,7 @@ def _relaxed_body(body: bytes) -> bytes:
     return body[:end] + b"\r\n" if end else b""
 
 
-@lru_cache(maxsize=64)  # most messages have the same headers
+@lru_cache(maxsize=64)  # most messages have the same header names
 def _folded(names: tuple[bytes, ...]) -> bytes:
     rows, row = [], b""
     for name in names:

@@ -18,7 +18,7 @@ Q = [bytes([byte]) if byte in PLAIN else b"_" if byte == 0x20 else b"=%02X" % by
 
 def encoded_words(text: str, *, first: int = WORD_CHARS_MAX, rest: int = WORD_CHARS_MAX) -> list[bytes]:
     """Encodes the text. `first` and `rest` are the maximum lengths of the first word and of each further word. Both
-    must be at least WORD_CHARS_MIN.
+    lengths must be at least WORD_CHARS_MIN.
     """
     data = text.encode("utf-8", "replace")
     q_chars = len(data) + 2 * len(data.translate(None, SAFE))

@@ -1,4 +1,4 @@
-"""The only error that is raised when a message is composed."""
+"""The only error that composing a message can raise."""
 
 from fairpost.model.errors import FairpostError
 

@@ -3,8 +3,8 @@
 Unstructured text (Subject, most X-… headers) is converted to encoded words if plain ASCII cannot represent it.
 Structured headers are parsed by machines, so they are left unchanged.
 
-Lines are broken only at a single space between two words: every parser restores such a space, but many parsers collapse
-multiple spaces and tabs.
+Lines are broken only at a single space between two words, because every parser restores such a space, whereas many
+parsers collapse multiple spaces and tabs.
 """
 
 import re
@@ -69,8 +69,8 @@ def text_header(name: bytes, value: str) -> bytes:
 
 
 def structured_header(name: str, value: str) -> bytes:
-    """Formats a structured header. It is never encoded: non-ASCII characters remain UTF-8, so the message needs
-    SMTPUTF8.
+    """Formats a structured header. The value is never encoded, so if it contains non-ASCII characters, they remain
+    UTF-8 and the message needs SMTPUTF8.
     """
     words = SINGLE_SPACE.split(CONTROLS.sub(" ", value).strip(" ").encode("utf-8", "replace"))
     longest = max(map(len, words))

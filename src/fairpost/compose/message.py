@@ -19,12 +19,12 @@ from fairpost.model.message import Message
 WEEKDAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 UNDISCLOSED = b"To: undisclosed-recipients:;\r\n"
-LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # same as in the database
+LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # the same conversion as in the database
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Content as bytes. Equal content yields equal bytes, so the bytes can be cached and used for every recipient."""
+    """Content as bytes. Identical content yields identical bytes, which can be cached and used for all recipients."""
 
     reply_to: bytes = field(repr=False)
     subject: bytes = field(repr=False)
@@ -72,8 +72,8 @@ def compose(
     """Composes a message.
 
     `headers_are_envelope` is for a provider that reads the recipients from the headers. `extra` contains additional
-    header lines for this provider. `keys` sign the message. Reports go to `return_path` instead of the sender, and
-    requests to unsubscribe go to `mailto`.
+    header lines for this provider. The message is signed with `keys`. Reports go to `return_path` instead of the
+    sender, and requests to unsubscribe go to `mailto`.
     """
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
@@ -103,8 +103,8 @@ def _recipients_shown(people: Sequence[Recipient]) -> bytes:
 
 
 def _envelope_shown(email: Outgoing) -> bytes:
-    """Formats exactly the envelope recipients, each once, including Bcc. Recipients who are left out (suppressed or
-    already reached) must not be named, although this means that the other recipients cannot see them.
+    """Formats exactly the envelope recipients, including those in Bcc, each of them once. Recipients who are left out
+    (suppressed or already reached) must not be named, although this means that the other recipients cannot see them.
     """
     left = {address.translate(LOWER): address for address in email.envelope}
     named = [person for person in email.recipients if left.pop(person.address.translate(LOWER), None) is not None]

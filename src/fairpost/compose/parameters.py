@@ -1,5 +1,5 @@
-"""Parameters of MIME headers: a quoted string if the value is ASCII and fits on one line, otherwise encoded by RFC
-2231.
+"""Parameters of MIME headers. A value is written as a quoted string if it is ASCII and fits on one line; otherwise, it
+is encoded as defined in RFC 2231.
 """
 
 import re

@@ -103,8 +103,8 @@ def _multipart(subtype: bytes, parts: Sequence[Part], boundary: bytes) -> Part:
 
 
 def _seam(leaves: Sequence[Part]) -> bytes:
-    """Returns the text that all boundaries share and that does not occur in any part. It is preceded by =_, which
-    encoded parts cannot contain.
+    """Returns the text that all boundaries share and that does not occur in any part. In a boundary, this text is
+    preceded by =_, which encoded parts cannot contain.
     """
     sample = b"".join([b"%d %b" % (len(leaf.body), leaf.body[:SAMPLE_BYTES]) for leaf in leaves])
     seam = blake2s(sample, digest_size=16).hexdigest().encode("ascii")

@@ -1,8 +1,8 @@
-"""The plain-text version of an e-mail that only has HTML."""
+"""The plain-text version of an e-mail that has only HTML."""
 
 import re
 
-HTML_CHARS_MAX = 500_000  # takes half a second; mail programs truncate HTML at much smaller sizes
+HTML_CHARS_MAX = 500_000  # converting this much takes half a second; mail programs truncate HTML at much smaller sizes
 EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 

@@ -1,8 +1,8 @@
 """Check that the responding server has every commit that this machine knows of.
 
 The engines must agree on this (sql/release/server.sql) for each new server, and again after any trouble with the
-server. Until they have agreed, no e-mail is claimed and no send is started. If commits are missing, all mail is paused
-until it is resumed manually.
+server. Until the engines have agreed, no e-mail is claimed and no send is started. If commits are missing, all mail is
+paused until it is resumed manually.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from fairpost.store.outage import Outage
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-AFTER_TROUBLE_S = 5.0  # after trouble, how long workers can reclaim their accounts before others take them over
+AFTER_TROUBLE_S = 5.0  # after trouble, how long workers have to reclaim their accounts before others take over
 
 
 class KnownServer:

@@ -70,7 +70,7 @@ class Consequences:
                 assert_never(consequence)
 
     async def rest(self, rest: Rest) -> None:
-        """Rest, and return the claimed e-mails so that other accounts in the pool can send them."""
+        """Let the account rest, and return its claimed e-mails to the queue for the other accounts in the pool."""
         await self._batch.give_back_all()
         self._pace.rest(rest)
         await self._store.rest(self._lease.now_held, rest)

@@ -80,7 +80,7 @@ async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> N
 async def ask_about_doubts(
     store: Store, transport: DraftingTransport, account: Account, permission: Permission
 ) -> bool:
-    """Ask the provider about each e-mail in doubt. Return False if the outcome of any is still unknown.
+    """Ask the provider about each e-mail in doubt. Return False if the outcome of any such e-mail is still unknown.
 
     Only the worker that holds the account's lease may call this.
     """

@@ -26,7 +26,9 @@ from fairpost.system.pause import Pause
 
 SUSPECT_EMAILS = 10  # after its shared process dies, an account sends this many e-mails alone before sharing one again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
-STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
+# A worker is also considered hung if it is busy for this long without finishing an e-mail. This is five minutes more
+# than the longest wait for a server.
+STUCK_S_MAX = 900.0
 # Exit codes that no account is to blame for: a normal exit, an exit on request, or the loss of the orchestrator.
 BLAMELESS_CODES = (0, AT_ONCE, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
@@ -197,7 +199,7 @@ class Fleet:
         except BlockingIOError:
             return
         if not data:
-            os._exit(1)  # the parent process is gone, so this one exits as well
+            os._exit(1)  # the parent process is gone, so this process exits as well
         self._fds += fds
         for message in self._lines.feed(data):
             if "forked" in message:
@@ -266,7 +268,8 @@ class Fleet:
         """Handle a process that has ended, and the accounts that it had not released."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
-            is_alone = len(worker.accounts) == 1  # if it had several accounts, it is unknown which caused the death
+            # if the worker had several accounts, any of them may have caused its death
+            is_alone = len(worker.accounts) == 1
             self._lost[pid] = [Dead(id_, self._epochs.get(id_), is_alone) for id_ in worker.accounts]
             for account_id in worker.accounts:
                 self._forget(account_id)

@@ -36,7 +36,7 @@ SANDBOX = "sandbox; default-src 'none'"
 
 
 def _content(*types: str) -> dict[int | str, dict[str, Any]]:
-    """Documents responses other than JSON."""
+    """Documents responses that are not JSON."""
     schema = {"schema": {"type": "string", "format": "binary"}}
     return {200: {"content": dict.fromkeys(types, schema), "description": "The original bytes of the message."}}
 

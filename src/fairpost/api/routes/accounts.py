@@ -68,7 +68,7 @@ TAG = {"name": "accounts", "description": "The accounts that the workspace sends
 router = Router(prefix="/v1/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # per workspace
-LOGINS_PER_MINUTE = 10  # to verify addresses; the limit keeps callers from guessing passwords
+LOGINS_PER_MINUTE = 10  # limit on logins that verify addresses; it keeps callers from guessing passwords
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +156,7 @@ async def update_account(
     if server is not None:
         changes["transport"] = write_transport(replace(server, secret=None))
         if server.secret is None:
-            changes["secret"] = None  # kept only if a new secret is sealed below
+            changes["secret"] = None  # overridden if a new secret is sealed below
     if not changes:
         return await _look(caller, name, response)
     is_another = server is not None or "address" in changes
@@ -234,8 +234,8 @@ async def _seal(
     account_id: AccountId,
     write: Callable[[str | None, Sequence[str] | None], Awaitable[None]],
 ) -> None:
-    """Seals the secret, then calls `write`. Uses the owner's store, because which keys are in use depends on all
-    accounts.
+    """Seals the secret, then calls `write`. Uses the owner's store, because determining which keys are in use requires
+    access to all accounts.
     """
     if secret is None:
         await write(None, None)
@@ -335,7 +335,7 @@ def _line(name: str | None) -> str | None:
 
 
 def _changes(given: AccountChange, account: Account, address: str, caller: Caller, service: Service) -> dict[str, Any]:
-    """Converts a request to the database columns to change."""
+    """Returns the database columns that the request changes, with their new values."""
     changes: dict[str, Any] = {}
     if "address" in given.model_fields_set:
         changes["address"] = address

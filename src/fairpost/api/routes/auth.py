@@ -99,7 +99,7 @@ async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[s
 async def _members(service: Service, region: str, address: str) -> list[Candidate]:
     """Returns the members with this address in a region, or an empty list if the region is unavailable.
 
-    Members in an unavailable region must name their workspace. They then get an error about the region.
+    Members in an unavailable region must name their workspace, and then get an error about the region.
     """
     try:
         async with service.auth_store(region) as store:

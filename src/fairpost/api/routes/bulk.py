@@ -1,4 +1,4 @@
-"""Bulk sending. A request contains one JSON object per line; it is read as a stream and enqueued in one commit."""
+"""Bulk sending. A request has one JSON object per line; the lines are read as a stream and enqueued in one commit."""
 
 import asyncio
 import json
@@ -91,9 +91,8 @@ async def send_emails(
 
 
 async def _users(body: IO[bytes]) -> set[str]:
-    """Returns all users that the e-mails belong to, so they can be locked at the start.
-
-    Locking them chunk by chunk could deadlock.
+    """Returns all users that the e-mails belong to, so that the users can be locked at the start. Locking users chunk
+    by chunk could cause a deadlock.
     """
     users: set[str] = set()
     body.seek(0)

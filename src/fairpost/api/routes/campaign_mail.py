@@ -130,7 +130,7 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
 
 
 def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
-    """Computes the forecast. This takes several seconds for a million e-mails."""
+    """Computes the forecast. The computation takes several seconds for a million e-mails."""
     found = compute_forecast(question.plan, question.senders, now=now)
     return found, suggestions(question.plan, question.senders, now=now, found=found)
 

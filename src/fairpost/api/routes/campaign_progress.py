@@ -87,7 +87,7 @@ def _expected(kept: KeptForecast | NoKeptForecast | None, caller: Caller) -> Exp
 
 
 def _why(why: Reason, caller: Caller) -> str:
-    """Returns why there is no forecast. The reason does not contain names of the operator's accounts."""
+    """Returns the reason why there is no forecast. The reason does not contain names of the operator's accounts."""
     named = why.params.get("account")
     account = (own_account(str(named), caller) or SHARED) if named else None
     text = sentence(Reason(why.code, **{**why.params, "account": account}))

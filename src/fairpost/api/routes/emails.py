@@ -199,7 +199,7 @@ async def find_emails(
 
 
 async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> list[ListedEmail]:
-    """Drops campaign e-mails that were found by the numbers in their internal key. Callers see campaign keys with
+    """Drops campaign e-mails that were found by the numbers in their internal keys. The keys that callers see contain
     public IDs instead, because the internal numbers would reveal how many e-mails there are.
     """
     if caller.is_operator or not is_like_campaigns(key):

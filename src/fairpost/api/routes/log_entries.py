@@ -1,4 +1,6 @@
-"""The log of a workspace, for people: holds, throttles, paused accounts and more. Programs use events instead."""
+"""The log of a workspace, written for human readers: holds, throttles, paused accounts and more. Programs use events
+instead.
+"""
 
 import json
 from typing import Annotated, Any

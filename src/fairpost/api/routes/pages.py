@@ -1,6 +1,7 @@
-"""The pages: sign-in, the API reference, and the dashboard. They are static and get all data from the API.
+"""The pages: sign-in, the API reference, and the dashboard. The pages are static and get all their data from the API.
 
-Files are read once, at start-up, and compressed for clients that accept gzip. Browsers cache and revalidate them.
+Files are read once, at start-up, and compressed for clients that accept gzip. Browsers cache the files and revalidate
+them.
 """
 
 import gzip
@@ -25,8 +26,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# For the frame that shows untrusted HTML. The frame has no origin, so it cannot access our pages.
-# It allows one script, by its hash.
+# The policy for the frame that shows untrusted HTML. The frame has no origin, so it cannot access our pages.
+# The policy allows only one script, identified by its hash.
 FRAME_POLICY = (
     "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; "
     "img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"

@@ -63,7 +63,7 @@ async def erase_person(
 
 
 async def _written(caller: Caller, address: str) -> AsyncIterator[str]:
-    """Yields the export as JSON, in pieces, while it is read from the database."""
+    """Yields the export as JSON, in pieces, while the data is read from the database."""
     yield '{"success": true, "data": {'
     async for text in persons.as_json(persons.export(caller.owner, address, workspace=caller.workspace)):
         yield text

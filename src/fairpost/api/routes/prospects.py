@@ -1,4 +1,4 @@
-"""Paths of prospects and their lists."""
+"""Paths for prospects and their lists."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -37,7 +37,7 @@ TAG = {"name": "prospects", "description": "Campaign recipients, organized in li
 router = Router(prefix="/v1", tags=["prospects"])
 
 MEMORY_BYTES_MAX = 1_048_576  # an imported list that is larger than this is kept in a file
-LINES_AT_ONCE = 2_000  # lines that a thread reads before other requests get their turn
+LINES_AT_ONCE = 2_000  # number of lines that a thread reads before other requests get their turn
 
 
 CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"

@@ -107,7 +107,7 @@ async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:
 
 
 def unfilled(error: Unrenderable, place: str) -> ApiError:
-    """Returns the error for missing fields. `place` is the part of the request from which they are missing."""
+    """Returns the error for missing fields. `place` is the part of the request from which the fields are missing."""
     names = error.names if isinstance(error, MissingFields) else ()
     return ApiError(
         "invalid",

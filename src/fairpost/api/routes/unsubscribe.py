@@ -1,9 +1,9 @@
 """Unsubscribe links. The links need no sign-in and no cookies, because the link itself is the authorization.
 
 A POST request unsubscribes the recipient immediately (RFC 8058), because mail providers send it on behalf of their
-users. GET changes nothing, because scanners follow every link. Instead, it shows a page whose button posts to another
-path. The response to a forged link does not reveal whether a recipient exists, and a deleted recipient's link gets the
-same response as any other.
+users. A GET request changes nothing, because scanners follow every link. The response to GET is a page whose button
+posts to another path. The response to a forged link does not reveal whether a recipient exists, and a deleted
+recipient's link gets the same response as any other.
 """
 
 from html import escape

@@ -183,7 +183,7 @@ async def get_delivery(webhook: WebhookPath, delivery: DeliveryPath, caller: Rea
 
 
 def _number(webhook: str, caller: Caller) -> int:
-    """Returns the internal ID, or -1 if this is not a webhook's ID."""
+    """Returns the internal ID, or -1 if `webhook` is not a webhook's ID."""
     number = caller.ids.private(Kind.WEBHOOK, webhook)
     return -1 if number is None else number
 

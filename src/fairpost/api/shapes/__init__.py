@@ -1,1 +1,1 @@
-"""Request and response models, with one file per noun. They contain no logic."""
+"""Request and response models, with one file per noun. The models contain no logic."""

@@ -80,7 +80,7 @@ class WarningOut(ResponseModel):
 
 
 class Scheduling(ResponseModel):
-    """The progress of scheduling. If `is_done` is false, an engine will schedule the rest."""
+    """The progress of scheduling. If `is_done` is false, an engine will schedule the remaining e-mails."""
 
     id: str
     state: CampaignState

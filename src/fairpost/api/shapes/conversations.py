@@ -26,7 +26,9 @@ class ConversationLine(ResponseModel):
 
 
 class MessageOut(ResponseModel):
-    """A message. Kind `sent` is an e-mail to the person, even if still queued. All other kinds are from the person."""
+    """A message. The kind `sent` means an e-mail to the person, which may still be queued. Messages of all other kinds
+    are from the person.
+    """
 
     kind: Literal["sent"] | ReplyKind
     at: Moment

@@ -99,7 +99,7 @@ class QueueHealth(ResponseModel):
 
 
 class AnyPortion(ResponseModel):
-    """One sender's share of the total. `name` is the domain or user. It is empty for a workspace."""
+    """One sender's share of the total. `name` is the domain or user, and is empty for a workspace."""
 
     workspace: str
     name: str

@@ -54,7 +54,7 @@ class ImportedOut(ResponseModel):
 
 
 class ProspectIn(RequestModel):
-    """A prospect: one line of an import, or one item of its array."""
+    """A prospect: one line of an import, or one item of an imported JSON array."""
 
     address: Text
     id: Annotated[Text | int | None, Field(description="Your own ID for this person.")] = None

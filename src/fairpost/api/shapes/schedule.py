@@ -26,7 +26,7 @@ Percent = Annotated[StrictInt, Field(ge=1, le=100)]
 class WindowIn(RequestModel):
     """A window from `start` until `end` in local time.
 
-    If the end is before the start, the window ends on the next day. If both times are equal, the window is open all
+    If the end is before the start, the window ends on the next day. If the two times are equal, the window is open all
     day."""
 
     days: Annotated[tuple[Weekday, ...], Field(min_length=1, max_length=7)] = tuple(sorted(EVERY_DAY))

@@ -22,7 +22,7 @@ class OtherServer(ResponseModel):
 
 
 def with_servers(model: type[M]) -> type[M]:
-    """Returns the model with a field for the server of each kind."""
+    """Returns the model with an additional field for each kind of transport, for the server's settings."""
     servers: Any = {kind.name: (_request(f"{kind.name.title()}In", kind.asked) | None, None) for kind in kinds()}
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **servers)
 
@@ -34,7 +34,9 @@ def _request(name: str, settings: tuple[Setting, ...], about: str | None = None)
 
 
 def _is_required(setting: Setting) -> bool:
-    """Returns whether a setting is required. Secrets are optional here: the kind checks whether one is needed."""
+    """Returns whether a setting is required. Secrets are optional here, because the kind of transport checks whether a
+    secret is required.
+    """
     return setting.is_needed and not setting.is_secret
 
 

@@ -34,7 +34,7 @@ from fairpost.reasons.rendering import Shown, brief
 from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 
-FRESH_S = 0.8  # how long a result is shared; below a second so that polling once per second shows every change
+FRESH_S = 0.8  # how long a result is shared: less than a second, so that polling once per second shows every change
 FAILURES_EVERY = timedelta(seconds=4)  # how often failures are read
 
 
@@ -87,7 +87,7 @@ def account_look(watcher: Watcher) -> Look:
 
 
 class Everyone:
-    """The accounts of one workspace, or of all, read once for all watchers."""
+    """The accounts of one workspace, or of all workspaces, read once for all watchers."""
 
     def __init__(self, store: Store, caller: Caller | None) -> None:
         self._store, self._caller = store, caller

@@ -1,4 +1,4 @@
-"""Live topics about campaigns: the newest campaigns, and one campaign. Everyone who may see a workspace shares a
+"""Live topics about campaigns: the newest campaigns, and one campaign. All watchers who may see a workspace share one
 look."""
 
 from collections import Counter
@@ -34,8 +34,8 @@ MEMBERS_EVERY_S = 10.0  # how often the recipients on a draft's lists are counte
 class CampaignLine(ResponseModel):
     """A campaign in a list.
 
-    `left` is the number of `emails` that were neither sent nor missed. `ends_at` is when the campaign ended or is
-    expected to end."""
+    `left` is the number of `emails` that were neither sent nor missed. `ends_at` is the time at which the campaign
+    ended or is expected to end."""
 
     workspace: str
     id: str
@@ -55,7 +55,7 @@ class CampaignLine(ResponseModel):
 class CampaignLines(ResponseModel):
     """The newest campaigns.
 
-    `next` is the cursor for older campaigns, for use with `GET /v1/campaigns`. It is null if there are no older
+    `next` is the cursor for older campaigns, for use with `GET /v1/campaigns`. `next` is null if there are no older
     campaigns, or if the topic covers all workspaces.
     """
 

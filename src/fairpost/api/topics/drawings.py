@@ -100,7 +100,9 @@ def evenness_chart(hours: Sequence[EvenHour], now: datetime, screen: Screen) -> 
 
 
 def warm_up_chart(limits: Limits, today: int, screen: Screen) -> str:
-    """Draws the daily limit for each day of the warm-up, until the warm-up ends or for some days ahead."""
+    """Draws the daily limit for each day from the start of the warm-up to its end or, if the end is unknown, until a
+    few days from today.
+    """
     allowed = [_allowed(limits, day) for day in range(1, WARM_DAYS_MAX + 1)]
     most = limits.daily_max
     over = allowed.index(most) + 1 if most in allowed else 0

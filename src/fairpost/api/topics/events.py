@@ -50,7 +50,7 @@ class _EventsLook:
         while not is_end:
             try:
                 page = await events_after(store, self._cursor, workspace=self._watcher.workspace)
-            except Refusal:  # the last look was so long ago that events after it were deleted
+            except Refusal:  # the last look was so long ago that later events have already been deleted
                 self._cursor = await events_end(store)
                 return
             told = (as_told(event, ids, to_operator=caller is None) for event in page)

@@ -10,7 +10,7 @@ SEEN_STEPS = 600
 
 
 def progress_chart(view: ProgressView, screen: Screen) -> str:
-    """Draws the forecast at launch, what was sent, and the revised forecast."""
+    """Draws the forecast at launch, the e-mails sent, and the revised forecast."""
     is_open = view.campaign.finished_at is None and view.campaign.launched_at is not None
     now = _now_of(view)
     sent = [(point.at.timestamp(), float(point.sent)) for point in view.points]

@@ -88,7 +88,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
-    """Returns a look with the same state on every screen."""
+    """Returns a look that has the same state for every screen size."""
     adapter = _adapter(kind)
 
     async def seen() -> State:
@@ -104,7 +104,7 @@ def shared(value: Any, base: Any) -> dict[str, Any]:
 
 
 def drawn(kind: Any, look: Callable[[], Awaitable[Callable[[Screen], Any]]]) -> Look:
-    """Returns a look with charts, rendered per screen."""
+    """Returns a look with charts, whose state is rendered for each screen size."""
     adapter = _adapter(kind)
 
     async def seen() -> State:

@@ -1,6 +1,6 @@
 """Measures how many requests per second the HTTP service answers, with real processes, durable commits and sockets.
 
-For comparison, the same run measures the framework alone, and the database alone with as many connections.
+For comparison, the same run measures the framework alone, and the database alone with the same number of connections.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from fairpost.system import clock
 
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
-BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails per request, by figure
+# number of e-mails per request, for each figure
+BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}
 RATE_MAX = 1_000_000  # requests per minute; a limit that the benchmark cannot reach
 LIMIT = 1_000_000_000  # per user; e-mails are counted as usual, but never reach this limit
 LIMITS = {

@@ -1,4 +1,4 @@
-"""A small SMTP server that accepts every e-mail and records the time, to measure how long delivery takes."""
+"""A small SMTP server that accepts every e-mail and records its time of arrival, to measure how long delivery takes."""
 
 import asyncio
 import re

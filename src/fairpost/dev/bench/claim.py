@@ -1,4 +1,4 @@
-"""Measures a claim of 50 e-mails with a short and a long queue, with most senders held, and after long use."""
+"""Measures how fast 50 e-mails are claimed: with a short or long queue, with most senders held, and after long use."""
 
 from statistics import median
 
@@ -13,7 +13,7 @@ CHURN = 500_000
 # The naive approach, for comparison: count every backlog, then serve the smallest first.
 _GROUP_BY = "SELECT workspace, count(*) FROM fairpost.queue WHERE waiting AND due_at <= clock_timestamp() GROUP BY workspace ORDER BY 2 LIMIT 50"
 
-# The cheapest possible claim: first come, first served. It is rolled back each time.
+# The cheapest possible claim: first come, first served. Each such claim is rolled back.
 _FIFO = """UPDATE fairpost.queue SET state = 'claimed', waiting = false, account_id = 1, epoch = 1 WHERE id IN (
     SELECT id FROM fairpost.queue WHERE waiting AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 50 FOR UPDATE SKIP LOCKED)"""
 

@@ -11,7 +11,7 @@ Spent = dict[int, float]
 
 
 def spent_s(pids: Iterable[int], *, program: str = "") -> Spent:
-    """Returns the CPU time of these processes, except those that have exited or run a different program.
+    """Returns the CPU time of these processes, except those that have exited or are not running `program`.
 
     The process IDs may come from a database on another machine.
     """

@@ -57,6 +57,6 @@ def children(pid: int) -> list[int]:
 
 
 def private_kb(pid: int) -> int:
-    """Returns a process's private memory, which it does not share with its parent."""
+    """Returns the amount of a process's private memory, which is not shared with its parent."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))

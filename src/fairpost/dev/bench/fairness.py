@@ -1,4 +1,4 @@
-"""Measures three operations: listing the waiting senders, throttling one, and claiming when nearly all are throttled."""
+"""Measures three operations: listing waiting senders, throttling one, and claiming when nearly all are throttled."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The bare framework, for comparison. It uses the same server and validates e-mails in the same way, but returns a
-constant answer. It uses no middleware, key or database.
+"""The bare framework, for comparison. This service uses the same server and validates e-mails in the same way, but
+returns a constant answer. The service uses no middleware, key or database.
 """
 
 import sys

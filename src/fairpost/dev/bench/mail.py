@@ -45,8 +45,8 @@ async def enqueue(store: Store, emails: int, progress: Progress) -> None:
 
 
 async def launch_campaigns(store: Store, emails: int, progress: Progress) -> None:
-    """Launches two-step campaigns with `emails` e-mails in their first steps. Sending a first e-mail sets the time of
-    its follow-up.
+    """Launches two-step campaigns whose first steps have a total of `emails` e-mails. Sending a first e-mail sets the
+    time of its follow-up.
     """
     for n in range(CAMPAIGNS):
         progress(f"launching {n + 1} of {CAMPAIGNS} campaigns")

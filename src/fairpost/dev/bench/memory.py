@@ -35,7 +35,7 @@ async def bench_memory(url: str, progress: Progress) -> dict[str, float]:
 
 
 async def _packed_kb(url: str, store: Store) -> int:
-    """Returns the memory used by the only worker once it drives all accounts and none has work left."""
+    """Returns the memory used by the only worker once it drives all accounts and no account has work left."""
     accounts = await store.value("SELECT count(*) FROM fairpost.accounts")
     names = await store.fetch("SELECT id FROM fairpost.accounts")
     await _one_each(store, [AccountId(row["id"]) for row in names])

@@ -24,7 +24,7 @@ BATCH = 200_000
 BIG, SMALL = "big", "w7"
 EACH_SMALL = 1_000  # e-mails in a small workspace
 
-# Nine out of ten e-mails belong to one workspace, the others to small ones.
+# Nine out of ten e-mails belong to one workspace, and the others belong to small workspaces.
 # One e-mail in a thousand failed, and one in a hundred bounced. The times are spread evenly over the months.
 # IDs in the history are even. The odd IDs between them are used for the queue.
 _MAIL = """

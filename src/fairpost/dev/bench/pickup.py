@@ -81,7 +81,7 @@ async def _looks(conn: Any, arrivals: Arrivals, name: str, n: int, *, gap_s: flo
 
 
 async def _listen_ms(url: str, conn: Any) -> float:
-    """Measures the time from an INSERT with a NOTIFY until the notification is received. This is the lower bound."""
+    """Measures the lower bound: the time from an INSERT with a NOTIFY until the notification is received."""
     heard: asyncio.Queue[float] = asyncio.Queue()
     listener = await connect(url, answer_s_max=None)
     await listener.add_listener("bench", lambda *_: heard.put_nowait(clock.monotonic()))

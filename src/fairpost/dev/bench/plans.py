@@ -1,6 +1,6 @@
-"""Measures the sending rate and the database CPU per e-mail for different states of the planner statistics. Each case
-has its own database, in which autovacuum is off. The cases take turns so that other load on the machine affects all of
-them. The final case holds a transaction open while autovacuum is on and mail arrives continuously.
+"""Measures the sending rate and the database's CPU time per e-mail for different states of the planner statistics. Each
+case has its own database, in which autovacuum is off. The cases take turns so that other load on the machine affects
+all of them. The final case holds a transaction open while autovacuum is on and mail arrives continuously.
 """
 
 import asyncio

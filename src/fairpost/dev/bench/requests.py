@@ -1,6 +1,6 @@
 """A client that sends requests over several connections for a few seconds. Each connection sends its next request as
-soon as the previous one is answered. It runs as a separate process. It writes and counts bytes without an HTTP library
-so that only the server is measured. It prints its results as JSON.
+soon as the previous one is answered. The client runs as a separate process. To measure only the server, the client
+writes and counts bytes without an HTTP library. The results are printed as JSON.
 """
 
 import asyncio

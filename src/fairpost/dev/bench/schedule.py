@@ -1,4 +1,4 @@
-"""Measures how fast a campaign is scheduled with a million prospects, each with a row and a key for every step."""
+"""Measures how fast a campaign with a million prospects is scheduled: a row and a key for every prospect and step."""
 
 import resource
 import sys

@@ -42,8 +42,8 @@ async def bench_send(
     is_signed: bool = False,
     is_campaign: bool = False,
 ) -> dict[str, float]:
-    """Runs the benchmark. `options` are passed to the engine. With `is_signed`, it also measures with DKIM. With
-    `is_campaign`, the e-mails belong to campaigns with quotas and follow-ups.
+    """Runs the benchmark. `options` are passed to the engine. With `is_signed`, the engine is also measured with DKIM.
+    With `is_campaign`, the e-mails belong to campaigns with quotas and follow-ups.
     """
     figures: dict[str, float] = {}
     async with running_sink() as (host, port, sink):
@@ -73,7 +73,7 @@ async def bench_send(
 async def _signed(
     store: Store, url: str, progress: Progress, seconds: float, *, options: Sequence[str], sink: int
 ) -> dict[str, float]:
-    """Measures the same with a DKIM key (RSA-2048) in each workspace."""
+    """Measures the engine again, with a DKIM key (RSA-2048) in each workspace."""
     progress("generating DKIM keys")
     key = new_key()
     vault = Vault(Keyring(Path("/nonexistent"), given=key))

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairpost.model.errors import FairpostError
 from fairpost.system import clock
 
-FETCHED = Path(".peers/postfix")  # where `make peers` unpacks it
+FETCHED = Path(".peers/postfix")  # the folder into which `make peers` unpacks smtp-sink
 START_S_MAX = 10.0
 
 

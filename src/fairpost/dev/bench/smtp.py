@@ -1,7 +1,7 @@
 """Measures messages per second over one connection and over eight connections, compared with aiosmtplib.
 
-Both clients use the same event loop, the same server and the same 5 KB message. They take turns so that other load
-on the machine affects both.
+Both clients use the same event loop, the same server and the same 5 KB message. The clients take turns so that other
+load on the machine affects both of them.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from fairpost.system import clock
 CONNECTIONS = (1, 8)
 ROUNDS = 5
 ROUND_S = 2.0
-MESSAGES_PER_CONNECTION = 100  # built into Fairpost's client; with aiosmtplib, the caller does this
+MESSAGES_PER_CONNECTION = 100  # Fairpost's client applies this limit itself; with aiosmtplib, the caller must apply it
 
 Carry = Callable[[str, int, float], Awaitable[int]]
 

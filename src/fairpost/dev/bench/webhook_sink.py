@@ -1,4 +1,6 @@
-"""A receiver in a separate process that answers every request with 204. It reads only the length of each body."""
+"""A receiver in a separate process that answers every request with 204. The receiver checks only the length of each
+body.
+"""
 
 import asyncio
 import sys

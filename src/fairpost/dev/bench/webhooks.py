@@ -78,7 +78,7 @@ async def _add(store: Store, vault: Vault, url: str) -> None:
 
 
 async def _write(store: Store) -> None:
-    """Finishes e-mails that have labels. An event is written for each of them."""
+    """Finishes e-mails that have labels, so that an event is written for each e-mail."""
     for start in range(0, EMAILS, 1_000):
         emails = [
             {

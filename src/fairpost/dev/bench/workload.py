@@ -111,7 +111,7 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:
-    """Claims and removes the given number of e-mails. For each one, adds a new e-mail from the same sender."""
+    """Claims and removes the given number of e-mails. For each e-mail, adds a new one from the same sender."""
     done = 0
     while done < total:
         claim = await store.claim(lease, limit=1000)

@@ -1,7 +1,7 @@
-"""The demo's background. It is a long period of light traffic that fills every page of the dashboard within the first
-few minutes. It consists of a running campaign, a draft, and a trickle of single e-mails of every kind, some of which
-fail. It also has an account at its hourly limit, an account that is warming up, a paused account, a held sender, and an
-e-mail in doubt that must be resolved manually.
+"""The demo's background: a long period of light traffic that fills every page of the dashboard within the first few
+minutes. The background consists of a running campaign, a draft, and a trickle of single e-mails of every kind, some of
+which fail. The background also has an account at its hourly limit, an account that is warming up, a paused account, a
+held sender, and an e-mail in doubt that must be resolved manually.
 """
 
 import asyncio

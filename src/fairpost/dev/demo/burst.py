@@ -1,5 +1,5 @@
-"""The demo's burst, which takes only seconds. It has four senders, one of which floods the queue, and three accounts
-with different rates.
+"""The demo's burst, which takes only seconds. The burst has four senders, one of which floods the queue, and three
+accounts with different rates.
 """
 
 import json

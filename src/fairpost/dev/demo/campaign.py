@@ -1,7 +1,7 @@
 """The demo's campaigns: one that runs for about twenty minutes, and a draft that is ready to launch.
 
-They are created and launched like any other campaign. If the latest campaign with a given name has ended, a number is
-appended to the name of the next one.
+The demo's campaigns are created and launched like any other campaign. If the latest campaign with a given name has
+ended, a number is appended to the name of the next one.
 """
 
 import re
@@ -24,7 +24,7 @@ RUNNING = "spring-sale"
 DRAFT = "autumn-tasting"
 GAP = Gap(min_s=3, max_s=6)
 FOLLOW_UP_AFTER_S = 180
-BOUNCING = (40, 90, 140)  # numbers of regular customers with refused addresses
+BOUNCING = (40, 90, 140)  # numbers of regular customers whose addresses are refused
 BY = "fairpost up"
 
 STEPS = {

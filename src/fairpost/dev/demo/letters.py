@@ -1,7 +1,7 @@
 """The e-mails of the demo's senders: orders, codes, newsletters, notes, and some with mistakes.
 
-Each letter is an e-mail as `enqueue` accepts it, except for the pool. No two letters are the same, and the same dice
-produce the same letters.
+Each letter is an e-mail in the form that `enqueue` accepts, but without a pool. No two letters are the same, and the
+same dice produce the same letters.
 """
 
 from base64 import b64encode

@@ -27,7 +27,8 @@ class Reader:
     def address(self, *tags: str) -> str:
         """Returns an address.
 
-        `tags` determine how the development inbox treats mail to the address. For example, rcpt-reject refuses it.
+        `tags` determine how the development inbox treats mail to the address. For example, mail to an address with the
+        tag `rcpt-reject` is refused.
         """
         return "+".join((f"reader{self.number}", *tags)) + f"@{DOMAIN}"
 

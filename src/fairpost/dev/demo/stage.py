@@ -1,4 +1,4 @@
-"""The demo's workspaces, pools and accounts, which are reused at every start and cleared at the end."""
+"""The demo's workspaces, pools and accounts, which are reused on every start and cleared at the end."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
@@ -101,7 +101,7 @@ def _status(part: Part) -> dict[str, Any]:
 
 
 async def put_workspaces(store: Store) -> None:
-    """Registers the workspaces so that users can select them. Sending works without this."""
+    """Registers the workspaces so that users can select them. Sending works even without registration."""
     for name in WORKSPACES:
         loans = [Loan(pool, (PROVEN, ACCOUNT)) for pool in POOLS]
         if not await workspaces.add_workspace(store, name, loans=loans):

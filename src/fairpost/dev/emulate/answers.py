@@ -41,7 +41,7 @@ NOTHING = Answer(status=204)
 
 
 class Refusal(Exception):
-    """A request is refused. Raised where the reason is detected; a single place converts it to an answer."""
+    """A request is refused. Raised where the reason is detected, and converted to an answer in a single place."""
 
     def __init__(self, refused: Answer) -> None:
         super().__init__(refused.body.decode())

@@ -1,5 +1,5 @@
-"""The paths below /emulator. They show the sent messages and control the emulator over HTTP. The real API has no such
-paths.
+"""The paths below /emulator. These paths show the sent messages and control the emulator over HTTP. The real API has no
+such paths.
 """
 
 import json

@@ -20,7 +20,7 @@ NEEDED = ("private_key_id", "private_key", "client_email", "client_id")
 
 @cache
 def private_key() -> rsa.RSAPrivateKey:
-    """Returns the same key throughout the process, because generating a key takes a substantial fraction of a
+    """Returns the same key for as long as the process runs, because generating a key takes a substantial fraction of a
     second.
     """
     return rsa.generate_private_key(public_exponent=65_537, key_size=RSA_BITS)

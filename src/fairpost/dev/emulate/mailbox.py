@@ -361,7 +361,7 @@ def _domain(address: str) -> str:
 
 
 def _draft_id(message_id: str) -> str:
-    """Returns a draft ID in Gmail's format. It cannot be derived from the message ID."""
+    """Returns a draft ID in Gmail's format, which clients cannot derive from the message ID."""
     return f"r-{int.from_bytes(_digest('draft', message_id)[:8]) >> 1}"
 
 

@@ -1,7 +1,8 @@
 """Parses raw messages: their headers, addresses and parts. Never raises on untrusted input.
 
-Headers that are needed for every message are parsed by code in this module instead of the library. A send must take
-microseconds even with a 35 MB attachment, and all parts that are not rewritten must stay unchanged, byte for byte.
+Headers that are needed for every message are parsed by code in this module rather than by the library. Sending a
+message must take only microseconds, even with a 35 MB attachment, and all parts that are not rewritten must stay
+unchanged, byte for byte.
 """
 
 import base64
@@ -161,7 +162,9 @@ def _text(octets: bytes) -> str:
 
 
 def _parsed(raw: bytes) -> "Message[str, str]":
-    """Parses a message. The library raises various errors for hostile mail. Such a message is shown without parts."""
+    """Parses a message. The library raises various errors for hostile mail. A message that causes an error is shown
+    without parts.
+    """
     try:
         return message_from_bytes(raw)
     except Exception:

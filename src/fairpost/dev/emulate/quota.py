@@ -48,7 +48,7 @@ class Window:
         self.used += amount
 
     def free_at(self, amount: int, *, most: int, now: datetime) -> datetime:
-        """Returns when the quota allows this amount, which may be now."""
+        """Returns the earliest time at which the quota allows this amount, which may be now."""
         while self._uses and self._uses[0][0] <= now - self.span:
             self.used -= self._uses.popleft()[1]
         missing = self.used + amount - most
@@ -68,7 +68,7 @@ class Quota:
         self._messages = dict[str, Window]()
 
     def units_free_at(self, user: str, method: str, *, now: datetime) -> datetime:
-        """Uses the call's units if the quota allows them now. Returns when the quota allows them: now or later."""
+        """Uses the call's units if the quota allows them now. Returns the earliest time at which it allows them."""
         units = UNITS.get(method, LOOK)
         window = self._units.setdefault(user.lower(), Window(MINUTE))
         free_at = window.free_at(units, most=self.limits.units_per_minute, now=now)

@@ -33,7 +33,7 @@ REQUEST_HEAD_BYTES_MAX = 65_536
 CLIENT_ID = "104729104729-emulator.apps.googleusercontent.com"
 CLIENT_SECRET = "GOCSPX-emulator"  # noqa: S105 - not a real secret
 
-# Client errors are answered. Without a handler, the errors would also be printed to stderr.
+# Errors caused by clients are reported in the response. Without a handler, these errors would also appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -147,7 +147,7 @@ class GmailEmulator:
         return f"{self.url}/token"
 
     def service_account_info(self, *, name: str = "fairpost", scopes: Iterable[str] = SCOPES) -> dict[str, str]:
-        """Returns a service account that may act for the users with these scopes, in the JSON format of a key file."""
+        """Returns a service account, as a JSON key file, that may act for the users within these scopes."""
         info = service_account_info(token_url=self.token_url, name=name)
         self.register(info, scopes=scopes)
         return info
@@ -213,7 +213,7 @@ class GmailEmulator:
 
 
 def _listener(port: int) -> socket.socket:
-    # The protocol is explicit: otherwise, asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
+    # The protocol is given explicitly; otherwise, asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

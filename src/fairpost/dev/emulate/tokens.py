@@ -136,8 +136,8 @@ class Tokens:
         return access
 
     def user_of(self, authorization: str | None) -> str | None:
-        """Returns the user that a token belongs to, even if the token has expired. Use this function to find faults for
-        the user, not for authorization.
+        """Returns the user that a token belongs to, even if the token has expired. Use this function only to look up
+        the faults that apply to the user, not for authorization.
         """
         access = self._access.get((authorization or "").partition(" ")[2].strip())
         return access.user if access else None

@@ -1,4 +1,4 @@
-"""Deletes messages. This is the only change that users can make in the development inbox."""
+"""Deletes messages. Deletion is the only change that users can make in the development inbox."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Deleted:
 
 @action("inbox.delete")
 async def delete(actor: Actor, request: DeleteMails, store: Store) -> Deleted:
-    """Deletes messages. If the audit log is in a different database, its entry is written before the deletion is
+    """Deletes messages. If the audit log is in a different database, the audit entry is written before the deletion is
     committed, so no entry can be missing.
     """
     gone = await delete_mails(store, request.ids)

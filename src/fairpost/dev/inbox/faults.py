@@ -139,7 +139,7 @@ def tagged(address: str, *, steps: Collection[Step]) -> list[Fault]:
 
 
 def striking(faults: Iterable[Fault], step: Step, *, roll: Callable[[], float]) -> Iterator[Action]:
-    """Yields the effects at this step, in order. Uses chance only for faults with a percentage."""
+    """Yields the effects at this step, in order. Uses a random number only for faults with a percentage."""
     for fault in faults:
         if fault.step is step and (fault.percent == 100 or roll() * 100 < fault.percent):
             yield fault.action

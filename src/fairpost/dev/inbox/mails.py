@@ -1,4 +1,4 @@
-"""Stores, lists, searches, reads, deletes and prunes the inbox's messages. `reading.py` parses them."""
+"""Stores, lists, searches, reads, deletes and prunes the inbox's messages. `reading.py` parses the messages."""
 
 import asyncio
 import json

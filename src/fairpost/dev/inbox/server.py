@@ -1,4 +1,4 @@
-"""The capture server. It accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
+"""The capture server, which accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on
 request. A 250 reply after the dot guarantees that the message is committed. If the message could not be committed, the
 reply is 451. aiosmtpd implements the protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
@@ -66,7 +66,7 @@ def _ignore(_: Any) -> None:
 class InboxServer(Listening):
     """The server, which runs in the event loop that starts it.
 
-    `on_mail` is called for each stored message, and `on_trouble` with the reason if a message is not stored.
+    `on_mail` is called for each stored message, and `on_trouble` is called with the reason if a message is not stored.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class _Connection(Served):
     async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
         """Handles MAIL.
 
-        AUTH= contains the author of the message (RFC 4954, section 5). It must be parsed but may be ignored.
+        AUTH= contains the author of the message (RFC 4954, section 5), and must be parsed but may be ignored.
         """
         kept = (word for word in (arg or "").split(" ") if not word.upper().startswith("AUTH="))
         await super().smtp_MAIL(" ".join(kept) or None)
@@ -300,7 +300,7 @@ async def _cut(connection: _Connection) -> None:
 
 
 async def _forever() -> None:
-    """Waits until the connection is lost, which cancels all waiting tasks."""
+    """Waits until the connection is lost, at which point all waiting tasks are cancelled."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -1,6 +1,7 @@
 """Simulates accounts at many providers over several days. Checks that each account stays within its limits and that the
-e-mails arrive. It uses the real database and the real workers on a simulated clock. The servers follow a script with
-realistic problems: full mailboxes, dead addresses, requests to slow down, and a one-hour outage. The dice are seeded.
+e-mails arrive. The simulation uses the real database and the real workers on a simulated clock. The servers follow a
+script with realistic problems: full mailboxes, dead addresses, requests to slow down, and a one-hour outage. The dice
+are seeded.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 MIX = ("gmail", "outlook", "yahoo", "workspace", "microsoft365", "gmail", "custom", "hotmail", "gmail-api", "relay")
 ACCOUNTS_PER_POOL = 10
 ENQUEUED_OVER = 0.8  # share of the total time
-COOL_DOWN_S = 6 * 3600  # time until an account that is paused for bounces is resumed, because there is no operator
+COOL_DOWN_S = 6 * 3600  # an account paused for bounces is resumed after this time, because there is no operator
 LOT_EVERY = timedelta(hours=6)
 OUTAGE = (timedelta(hours=5), timedelta(hours=6))  # outage of every fifth account's server
 

@@ -5,8 +5,8 @@ simulations and in real time.
 The maximum wait of a newcomer is derived as follows. Each ready sender may be served once before the newcomer. The
 newcomer must therefore be served after as many sends as there are ready senders. Each observation adds the number of
 sends that the pool could have started since the previous observation (`_Newcomer`). For each account that may work,
-this is the elapsed time divided by the account's interval. If all accounts work, the wait is (ready senders × one
-interval ÷ accounts). If some accounts pause for a valid reason, the wait is longer.
+this number is the elapsed time divided by the account's interval. If all accounts work, the wait is (ready senders ×
+one interval ÷ accounts). If some accounts pause for a valid reason, the wait is longer.
 """
 
 import math
@@ -41,7 +41,7 @@ class Check(StrEnum):
     STOCK = "stock"  # too much was held
     NEWCOMER = "newcomer"  # served too late
     BLAME = "blame"  # an account paused or stopped because of one e-mail or sender
-    IDLE = "idle"  # an account did not send although it could have and its pool had mail due
+    IDLE = "idle"  # an account did not send, although it could have done so and its pool had mail due
     LOG = "log"  # the logged attempts differ from the conversations at the server
     LIMITS = "limits"  # an account exceeded one of its limits
     PLAN = "plan"  # an e-mail was still unfinished at the end of its retry plan
@@ -87,8 +87,8 @@ class _Newcomer:
     workspace: str
     email_class: EmailClass
     arrived_at: datetime
-    ready: int = 1  # sends until the newcomer must be served, including its own
-    offered: float = 0.0  # sends that the pool could have started since then
+    ready: int = 1  # number of sends within which the newcomer must be served, including its own
+    offered: float = 0.0  # number of sends that the pool could have started since the newcomer arrived
     late_s: float = 0.0  # how long the newcomer has been overdue while the pool could send
 
 
@@ -232,7 +232,7 @@ class Watch:
     def _look_at_use(
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
-        """Returns whether the account could work. Its limits or a justified pause may prevent it from working."""
+        """Returns whether the account could work, which its limits or a justified pause may prevent."""
         barrier = availability(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING
@@ -284,7 +284,7 @@ class Watch:
     # ── end ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def finish(self, now: datetime, *, drains: bool) -> None:
-        """Checks the state after all work. `drains` means that all e-mails should have been sent by now."""
+        """Checks the state after all work is done. `drains` means that all e-mails should have been sent by now."""
         ids = {account.name: account.id for account in await self._store.accounts()}
         logged = await self._logged()
         for watched in self._watched.values():

@@ -13,7 +13,7 @@ from fairpost.store.store import Store
 from fairpost.system.clock import ManualClock
 from fairpost.transports.port import Transport
 
-LOOK_AGAIN = timedelta(seconds=1)  # if other accounts have claimed the work
+LOOK_AGAIN = timedelta(seconds=1)  # pause before looking again if other accounts have claimed the work
 KEPT = timedelta(seconds=LEASE_S / 3)  # an account with a longer pause than this returns its lease
 
 
@@ -40,7 +40,7 @@ class Drive:
         self._accounts = {id_: _Driven(transport, wakes_at=clock.now) for id_, transport in transports.items()}
 
     async def run(self, *, until: datetime, after_each: Callable[[], None] = lambda: None) -> None:
-        """Advances to this time, or until no account is waiting."""
+        """Advances the clock to this time, or until no account is waiting."""
         while True:
             for account_id, driven in self._accounts.items():
                 if driven.wakes_at is not None and driven.wakes_at <= self._clock.now:

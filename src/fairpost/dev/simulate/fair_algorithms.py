@@ -1,5 +1,5 @@
-"""Three ways to choose the next sender, with one interface: by arrival, by the original plan, and by Fairpost's actual
-SQL. The algorithms only accept and release e-mails; they are measured elsewhere.
+"""Three algorithms that choose the next sender and share one interface: first come, first served; Fairpost's original
+plan; and Fairpost's actual SQL. The algorithms only accept and release e-mails; they are measured elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -55,9 +55,10 @@ class Fifo:
 
 
 class WholeShares:
-    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots. The same
-    rule applies to the users within a domain. The plan is implemented as written: shares are whole numbers, unused
-    shares are lost, and priority only sorts a single user's e-mails, so weights have no effect.
+    """Fairpost's original plan: domains are served in order of backlog, smallest first, and each domain gets max(1,
+    ⌊slots / domains⌋) slots. The same rule applies to the users within a domain. The plan is implemented as written:
+    shares are whole numbers, unused shares are lost, and priority only sorts a single user's e-mails, so weights have
+    no effect.
     """
 
     def __init__(self) -> None:
@@ -98,7 +99,7 @@ def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
 
 
 class Fairpost:
-    """The real queue in a real database. It uses `enqueue_many`, and `claim` in batches, as a worker does."""
+    """The real queue in a real database. Adds e-mails with `enqueue_many` and, like a worker, claims them in batches."""
 
     def __init__(self, store: Store, lease: Lease, *, content_id: int) -> None:
         self._store = store

@@ -1,6 +1,6 @@
-"""Runs one scenario with three ways of choosing the next sender, using the same arrivals and slots, and compares them.
-A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
-outside, based on the e-mails that arrived and left. The measurements use no data from the algorithms.
+"""Runs one scenario with each of three ways to choose the next sender, with the same arrivals and slots, and compares
+the results. A round is a minute: arrivals are added, throttles take effect, and then slots are taken. Measurements are
+taken from outside, based on the e-mails that arrived and left. The measurements use no data from the algorithms.
 """
 
 from collections import Counter, defaultdict
@@ -195,8 +195,8 @@ def figures(record: Record) -> Figures:
 
 def _windows(record: Record) -> Iterator[list[float]]:
     """Yields the fraction of its fair share that each sender got in each window of ten rounds. A window is included
-    only if at least two senders had enough e-mails waiting. Enough means that the sender's fair share of the window is
-    at least `FAIR_SHARE_MIN` e-mails.
+    only if at least two senders had enough e-mails waiting, which means that each of these senders had a fair share of
+    at least `FAIR_SHARE_MIN` e-mails in the window.
     """
     weights = {sender: sender.weight for sender in record.scenario.senders}
     fair = [fair_shares(record.scenario.slots_per_minute, r.eligible, weights) for r in record.rounds]

@@ -53,7 +53,9 @@ FORMS: dict[str, Limits] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case. `beside` is the number of accounts of the same kind with a healthy provider in the same pool."""
+    """One case. `beside` is the number of other accounts in the pool, which are of the same kind but have a healthy
+    provider.
+    """
 
     behaviour: str
     form: str = "no pause"
@@ -150,10 +152,10 @@ CASES: tuple[Case, ...] = (
 class Result:
     case: Case
     worst_wait_s: float | None  # a newcomer's longest wait
-    idle_share: float  # share of the time in which accounts could have worked
+    idle_share: float  # the idle share of the time during which accounts could have worked
     conversations: int
-    doubts: int  # e-mails left to be resolved manually
-    stopped: int  # accounts left to be resumed manually
+    doubts: int  # e-mails that must be resolved manually after the run
+    stopped: int  # accounts that must be resumed manually after the run
     violations: tuple[Violation, ...]
     log: tuple[str, ...]  # the engines' log lines
 

@@ -32,7 +32,8 @@ class Kind(StrEnum):
         return self in (Kind.BLASTER, Kind.ALL_AT_ONCE, Kind.HIJACKED, Kind.SLOW)
 
 
-# One sender in four is an abuser. This is far more than in reality, but fewer would be too few to draw conclusions.
+# One sender in four is an abuser. This share is far higher than in reality, but with fewer abusers, no conclusions
+# could be drawn.
 MIX = (
     *(Kind.STEADY, Kind.BLASTER, Kind.NEWSLETTER, Kind.STEADY, Kind.NEWCOMER),
     *(Kind.STEADY, Kind.HIJACKED, Kind.NEWSLETTER, Kind.STEADY, Kind.OLD_LIST),
@@ -105,7 +106,7 @@ def _newcomer(roll: Dice, days: int) -> Sender:
 
 
 def _old_list(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender that one day e-mails every address it has ever had; 7% to 12% no longer exist."""
+    """Returns a steady sender that one day e-mails all addresses it ever had, 7% to 12% of which no longer exist."""
     usual, answers = _between(roll, 10, 40), _good_answers(roll)
     old = _Answers(_between(roll, 0.07, 0.12), _between(roll, 0.005, 0.02))
     burst = _spread(roll, _some_time(roll, days), round(usual * _between(roll, 20, 40)), 3 * HOUR, old, size=50)
@@ -127,7 +128,7 @@ def _all_at_once(roll: Dice, days: int) -> Sender:
 
 
 def _hijacked(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender whose password was stolen: fifty days' worth of mail within a few hours."""
+    """Returns a steady sender whose password is stolen, after which fifty days' worth of mail is sent within hours."""
     usual, answers = _between(roll, 20, 100), _good_answers(roll)
     bad = _Answers(_between(roll, 0.04, 0.2), _between(roll, 0.08, 0.25))
     begins_at = _some_time(roll, days)
@@ -137,7 +138,7 @@ def _hijacked(roll: Dice, days: int) -> Sender:
 
 
 def _slow(roll: Dice, days: int) -> Sender:
-    """Returns an abuser with a new account that knows the rules and stays just below each limit every day."""
+    """Returns an abuser that has a new account, knows the rules, and stays just below each limit every day."""
     created_at = START + _between(roll, 0, 0.5) * days * DAY
     answers = _Answers(_between(roll, 0.06, 0.095), _between(roll, 0.03, 0.045))
     batches: list[Batch] = []
@@ -201,7 +202,7 @@ def _spread(
 
 
 def _some_time(roll: Dice, days: int) -> datetime:
-    """Returns a time that is not near the end, because enough time must be left to detect the abuse."""
+    """Returns a time that is not near the end, because enough time must remain to detect the abuse."""
     return START + _between(roll, 0.1, 0.7) * days * DAY
 
 

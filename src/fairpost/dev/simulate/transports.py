@@ -2,7 +2,7 @@
 loop time.
 
 For SMTP, the client is simulated with the real timeouts. For the Gmail API, the real client connects to the emulator in
-the same process. Both record the conversations in a `Visits` object.
+the same process. Both clients record the conversations in a `Visits` object.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class _Connection:
 
 
 class SimulatedSmtp:
-    """One account's transport to one provider. It behaves like `SmtpTransport`."""
+    """One account's transport to one provider. The transport behaves like `SmtpTransport`."""
 
     def __init__(self, decide: Decide, visits: Visits) -> None:
         self._decide = decide

@@ -1,6 +1,6 @@
 """An event loop in which time advances only when all tasks are waiting.
 
-The loop runs hours in seconds, with the engine's own code.
+The loop simulates hours within seconds, and runs the engine's own code.
 
 While the database works, real time passes and the loop's time stands still. All other work must take place in this
 process, because any other wait for the outside world would take forever or no time at all.

@@ -20,7 +20,7 @@ POISON = "poison"  # a recipient for which some providers defer mail or never an
 POISON_AT_GMAIL = f"{POISON}+send-error-503"  # the emulator reads the fault from the address
 ABUSER = "abuser.test"  # a sending domain that some providers refuse
 
-TAKES_S = 0.02  # duration of an e-mail without problems
+TAKES_S = 0.02  # how long an e-mail takes if there are no problems
 SLOW_S = 3.0
 TARPIT_S = 5.0  # delay of each reply
 GREY_S = 45.0
@@ -38,7 +38,7 @@ class Matter(StrEnum):
     """The scope of a provider's problem. E-mails outside this scope must be sent as if there were no problem."""
 
     NEITHER = "neither"  # no problem: the provider accepts all mail, although perhaps slowly
-    MESSAGE = "message"  # one recipient, one e-mail
+    MESSAGE = "message"  # one recipient or one e-mail
     SENDER = "sender"  # one of the senders that share the account
     ACCOUNT = "account"  # the account may pause or wait for manual action
 
@@ -50,7 +50,7 @@ class Behaviour:
     matter: Matter = Matter.NEITHER
     smtp: Callable[[Dice], Decide] | None = None
     gmail: tuple[Mapping[str, Any], ...] | None = None
-    takes_s: float = TAKES_S  # duration of an e-mail without problems
+    takes_s: float = TAKES_S  # how long an e-mail takes if there are no problems
     is_closing: bool = False  # mail is accepted only for a short time or not at all, so the capacity is unreliable
 
     @property
