@@ -1,4 +1,4 @@
-"""Conversations with people in requests and responses."""
+"""Request and response models for conversations with people."""
 
 from typing import Annotated, Literal
 

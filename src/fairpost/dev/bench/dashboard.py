@@ -1,5 +1,5 @@
 """Measures the size and cost of the pages when there is a long history. The figures are the size and load time of the
-first page, the time for each live topic, and the database load that viewers cause. Like a browser, the benchmark
+first page, the time to update each live topic, and the load that viewers cause on the database. Like a browser, the benchmark
 connects to a real service over real sockets. For comparison, the same run measures the load that one viewer causes, and
 a plain count of the queue.
 """

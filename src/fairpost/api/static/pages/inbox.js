@@ -115,7 +115,7 @@ function list(ctx, items) {
       h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search text or to:address", "aria-label": "Search, or enter to:name@example.com", maxlength: 500, autocomplete: "off",
         oninput: (event) => { if (!event.target.value && values.q) find(ctx, ""); } })),
     state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails have arrived. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
-    items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "The search finds e-mails that contain all of the words in the subject, addresses or text.")) : h("p.quiet", "No e-mails."),
+    items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "No e-mail contains all of these words in its subject, addresses or text.")) : h("p.quiet", "No e-mails."),
     pager(next, (cursor) => more(ctx, cursor)));
 }
 

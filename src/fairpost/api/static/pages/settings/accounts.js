@@ -81,7 +81,7 @@ const presetFor = ({ presets }, known, chosen) => known.find((each) => each.name
 function limits({ presets }, { known, asked }, preset) {
   const order = [...presets.map((name) => known.find((each) => each.name === name)), ...known.filter((each) => !presets.includes(each.name))].filter(Boolean);
   return [
-    { name: "provider", label: "Default limits", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "The limits include gaps and warm-up. You can change all limits later." },
+    { name: "provider", label: "Default limits", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "The default limits also set gaps and warm-up. You can change all limits later." },
     ...limitFields(asked, preset?.limits, "limits.").map((each) => ({ ...each, hint: "Leave empty for no limit." })),
   ];
 }
