@@ -36,7 +36,6 @@ POSTGRES_KILLS = int(os.environ.get("FAIRPOST_CHAOS_POSTGRES_KILLS", LONG_KILLS 
 """How many of these the long form gives to PostgreSQL, evenly among the others."""
 
 LEASE_S = 3
-ALONE = ("--accounts-per-process", "1")
 ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
 STUCK_S = 200.0  # only guards against waiting forever: an account whose worker died repeatedly rests for up to a minute
 ORPHANS_S_MAX = 100.0
@@ -139,6 +138,7 @@ class World:
     pinned: set[str] = field(default_factory=set)
     server: EmbeddedServer | None = None  # only if PostgreSQL is killed
     env: Mapping[str, str] = field(default_factory=dict)  # of its engines
+    packed: int = 1  # accounts per process
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
@@ -157,13 +157,16 @@ class World:
         senders: Mapping[str, Limits] = SENDERS,
         manners: Manners = MANNERS,
         server: EmbeddedServer | None = None,
+        packed: int = 1,
     ) -> AsyncIterator["World"]:
-        """Creates a world on an empty database. `server` is the one to kill, if any."""
+        """Creates a world on an empty database. `server` is the one to kill, if any. Up to `packed` accounts share a
+        process.
+        """
         recorder = Recorder(seed, manners)
         with recorder.running():
             async with Store.open(url) as store:
                 accounts = await add_accounts(store, recorder, senders)
-                world = cls(folder, seed, url, store, recorder, accounts, server=server)
+                world = cls(folder, seed, url, store, recorder, accounts, server=server, packed=packed)
                 try:
                     yield world
                 finally:
@@ -171,9 +174,8 @@ class World:
                         engine.end()
 
     async def start_engine(self, *arguments: str, home: Path | None = None) -> Engine:
-        """Starts an engine. `home` is for an engine on a separate machine. Each account has its own process unless the
-        arguments say otherwise, because deaths are counted."""
-        given = (*ALONE, *(arguments or ENGINE))  # if an option is repeated, the last one counts
+        """Starts an engine. `home` is for an engine on a separate machine."""
+        given = ("--accounts-per-process", str(self.packed), *(arguments or ENGINE))  # the last one counts
         engine = Engine.fork(self.url, self.recorder, home or self.folder, *given, env=self.env)
         self.engines.append(engine)
         await until(engine.is_ready, "an engine is ready")
@@ -291,7 +293,7 @@ class World:
         _, pid, account = await self._some_worker()
         signal_to(pid, signal.SIGKILL)
         self.done.kills += 1
-        self.done.broken += 1
+        self.done.broken += self.packed
         return f"SIGKILL to the worker of {account}"
 
     async def _kill_mind(self) -> str:
@@ -301,19 +303,19 @@ class World:
         assert orchestrator is not None
         signal_to(orchestrator, signal.SIGKILL)
         self.done.kills += 1
-        self.done.broken += len(before) - 1
+        self.done.broken += self.packed * (len(before) - 1)
         await until(lambda: not still_alive(before), "workers end with their orchestrator", s_max=ORPHANS_S_MAX)
         return f"SIGKILL to an orchestrator with {len(before) - 1} workers"
 
     async def _kill_parent(self) -> str:
         engine = self._some_engine()
         lines = [line for line in self.recorder.lines if line.is_open]
-        mine = set(engine.workers().values())
+        mine = set[str]().union(*map(engine.accounts_of, engine.workers()))
         orphans = engine.kill()
         killed_s = clock.monotonic()
         self.engines.remove(engine)
         self.done.kills += 1
-        self.done.broken += max(0, len(orphans) - 1)
+        self.done.broken += self.packed * max(0, len(orphans) - 1)
         try:
             await until(lambda: not still_alive(orphans), "orphans end", s_max=ORPHANS_S_MAX)
         except Stuck:
@@ -346,7 +348,7 @@ class World:
     async def _end_postgres(self, server: EmbeddedServer) -> int:
         pid = server.status().pid
         assert pid is not None
-        self.done.broken += sum(len(engine.children()) for engine in self.engines)
+        self.done.broken += self.packed * sum(len(engine.children()) for engine in self.engines)
         os.kill(pid, signal.SIGKILL)
         self.done.kills += 1
         self.done.postgres_kills += 1
@@ -354,11 +356,11 @@ class World:
         return pid
 
     async def _freeze_worker(self) -> str:
-        _, pid, account = await self._some_worker()
+        engine, pid, account = await self._some_worker()
         epoch = await self._epoch(account)
         signal_to(pid, signal.SIGSTOP)
-        self.done.broken += 1
-        self.done.frozen[account] += 1
+        self.done.broken += self.packed
+        self.done.frozen.update({account} | engine.accounts_of(pid))
 
         async def is_past_its_lease() -> bool:
             return await self._epoch(account) != epoch or not still_alive([pid])

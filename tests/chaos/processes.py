@@ -103,17 +103,17 @@ class Engine:
         return sorted((pid for pid in _children(self.pid) if is_alive(pid)), key=_started)
 
     def workers(self) -> dict[int, str]:
-        """Returns the workers connected to the recorder, with their accounts."""
-        assert self.recorder is not None
-        ports = _ports_to(self.recorder.port)
-        found: dict[int, str] = {}
-        for pid in self.children():
-            for inode in _sockets(pid):
-                account = self.recorder.account_at(ports[inode]) if inode in ports else None
-                if account:
-                    found[pid] = account
+        """Returns the workers connected to the recorder, each with an account that it drives."""
+        found = {pid: max(accounts) for pid in self.children() if (accounts := self.accounts_of(pid))}
         self._workers |= set(found)
         return found
+
+    def accounts_of(self, pid: int) -> set[str]:
+        """Returns the accounts that this worker has connected to the recorder."""
+        assert self.recorder is not None
+        ports = _ports_to(self.recorder.port)
+        found = {self.recorder.account_at(ports[inode]) for inode in _sockets(pid) if inode in ports}
+        return {account for account in found if account}
 
     def orchestrator(self) -> int | None:
         self.workers()

@@ -40,9 +40,10 @@ def runs() -> list[tuple[int, int, int]]:
 
 def told(world: World, kills: int, of_postgres: int, offences: list[str]) -> str:
     long = f" FAIRPOST_CHAOS_KILLS={kills} FAIRPOST_CHAOS_POSTGRES_KILLS={of_postgres}" if kills else ""
+    which = "packed" if world.packed > 1 else "alone"
     return "\n".join(
         [
-            f"Replay: FAIRPOST_SEED={world.seed}{long} pytest tests/chaos/test_chaos.py",
+            f"Replay: FAIRPOST_SEED={world.seed}{long} pytest tests/chaos/test_chaos.py -k {which}",
             *("Deeds:", *world.done.deeds, "Offences:", *offences[:20]),
             *(f"{engine.log}:\n{engine.log.read_text()[-2000:]}" for engine in world.engines),
         ]
@@ -62,13 +63,14 @@ async def break_everything(world: World, kills: int, of_postgres: int) -> None:
         await world.hasten()
 
 
+@pytest.mark.parametrize("packed", [1, 3], ids=["alone", "packed"])
 @pytest.mark.parametrize(("seed", "kills", "of_postgres"), runs())
 @pytest.mark.timeout(300 + SECONDS_PER_KILL * min(LONG_KILLS, KILLS_PER_RUN))
 async def test_kills_lose_and_repeat_nothing(
-    mortal: EmbeddedServer, tmp_path: Path, seed: int, kills: int, of_postgres: int
+    mortal: EmbeddedServer, tmp_path: Path, seed: int, kills: int, of_postgres: int, packed: int
 ) -> None:
     url = await database_on(mortal)
-    async with World.made(tmp_path, url, seed=seed, server=mortal) as world:
+    async with World.made(tmp_path, url, seed=seed, server=mortal, packed=packed) as world:
         await world.pin()
         await world.fill_up()
         for _ in range(random.Random(seed).choice((1, 2)) if kills else 1):
