@@ -42,25 +42,16 @@ BEGIN
                    AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true));
 END $$;
 
--- Returns one e-mail as it will be enqueued: `e` with its workspace, route and user (the caller, if `e` names none). If the e-mail is invalid, returns
--- the problem instead.
-DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
-CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
+-- Returns the route for an e-mail's `pool`, `account` and `from`, or the problem if the workspace may not use them. If their types are invalid, both are
+-- null, and check_email reports the problem.
+CREATE OR REPLACE FUNCTION fairpost.check_route(p_workspace text, e jsonb, p_now timestamptz, OUT route text, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     sender jsonb;
     address text;
-    route text;
 BEGIN
-    IF jsonb_typeof(e) IS DISTINCT FROM 'object' OR e ?| '{workspace,content_id}' THEN
-        wrong := CASE WHEN jsonb_typeof(e) IS DISTINCT FROM 'object' THEN fairpost.complaint('', 'must be an object')
-                      WHEN e ? 'workspace' THEN fairpost.complaint('workspace', 'is determined by your key and must not be given')
-                      ELSE fairpost.complaint('content_id', 'is not allowed in requests; use subject, text and html') END;
-        RETURN;
-    END IF;
     IF jsonb_typeof(e -> 'pool') IS DISTINCT FROM 'string' AND e ->> 'pool' IS NOT NULL OR jsonb_typeof(e -> 'account') IS DISTINCT FROM 'string' AND e ->> 'account' IS NOT NULL
         OR e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
-        email := e || jsonb_build_object('workspace', p_workspace);   -- check_email validates it
         RETURN;
     END IF;
     route := fairpost.route_for(p_workspace, e ->> 'pool', e ->> 'account');
@@ -76,15 +67,41 @@ BEGIN
             WHEN address IS NULL THEN format('is required: mail through the operator''s pool %s is not sent in the operator''s name', route)
             WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.normalize_address(address), '@', 2))
             ELSE format('%s is not allowed through the operator''s pool %s: see GET /v1/pools', address, route) END);
-        RETURN;
     END IF;
-    IF fairpost.is_reserved_user(fairpost.normalize_user(e ->> 'user')) THEN
+END $$;
+
+-- Returns an e-mail as it will be enqueued: `e` with its workspace, route and user (the caller, if `e` names none). If the e-mail is invalid, returns the
+-- problem instead. `p_route` and `p_wrong` are the result of check_route.
+CREATE OR REPLACE FUNCTION fairpost.as_submitted(p_workspace text, e jsonb, p_caller text, p_route text, p_wrong jsonb, OUT email jsonb, OUT wrong jsonb)
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF jsonb_typeof(e) IS DISTINCT FROM 'object' OR e ?| '{workspace,content_id}' THEN
+        wrong := CASE WHEN jsonb_typeof(e) IS DISTINCT FROM 'object' THEN fairpost.complaint('', 'must be an object')
+                      WHEN e ? 'workspace' THEN fairpost.complaint('workspace', 'is determined by your key and must not be given')
+                      ELSE fairpost.complaint('content_id', 'is not allowed in requests; use subject, text and html') END;
+    ELSIF p_wrong IS NOT NULL THEN
+        wrong := p_wrong;
+    ELSIF p_route IS NULL THEN
+        email := e || jsonb_build_object('workspace', p_workspace);   -- check_email validates it
+    ELSIF fairpost.is_reserved_user(fairpost.normalize_user(e ->> 'user')) THEN
         wrong := fairpost.complaint('user', 'must not begin with key:, login: or person:, which are reserved for mail without a user');
-        RETURN;
+    ELSE
+        email := (e - '{pool,account}'::text[]) || CASE WHEN p_caller IS NOT NULL AND coalesce(fairpost.normalize_user(e ->> 'user'), '') = '' AND coalesce(jsonb_typeof(e -> 'user'), 'null') IN ('string', 'null')
+            THEN jsonb_build_object('user', p_caller) ELSE '{}' END || jsonb_build_object('workspace', p_workspace,
+            CASE WHEN left(p_route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(p_route, 1) = '@' THEN substr(p_route, 2) ELSE p_route END);
     END IF;
-    email := (e - '{pool,account}'::text[]) || CASE WHEN p_caller IS NOT NULL AND coalesce(fairpost.normalize_user(e ->> 'user'), '') = '' AND coalesce(jsonb_typeof(e -> 'user'), 'null') IN ('string', 'null')
-        THEN jsonb_build_object('user', p_caller) ELSE '{}' END || jsonb_build_object('workspace', p_workspace,
-        CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
+END $$;
+
+-- Checks the route of a single e-mail, and returns the e-mail as it will be enqueued or the problem.
+DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
+CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    checked record := fairpost.check_route(p_workspace, e, p_now);
+    submitted record := fairpost.as_submitted(p_workspace, e, p_caller, checked.route, checked.wrong);
+BEGIN
+    email := submitted.email;
+    wrong := submitted.wrong;
 END $$;
 
 -- Does the same for an application's login. The e-mail must name a workspace if the login may act for several.
@@ -151,11 +168,17 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    WITH given AS MATERIALIZED (
+        SELECT e.*, jsonb_build_object('pool', e.value -> 'pool', 'account', e.value -> 'account', 'from', e.value -> 'from') AS way
+        FROM jsonb_array_elements(p_emails) WITH ORDINALITY e
+    ), checked AS MATERIALIZED (   -- once for all e-mails with the same pool, account and sender
+        SELECT d.way, r.* FROM (SELECT DISTINCT g.way FROM given g) d CROSS JOIN LATERAL fairpost.check_route(p_workspace, d.way, p_now) r
+    )
     SELECT jsonb_agg(c.email ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL), array_agg(e.ordinality ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            array_agg(CASE WHEN e.value ? 'idempotency_key' THEN fairpost.fingerprint(coalesce(p_requests -> (e.ordinality::integer - 1), e.value)) END ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
     INTO good, places, fingerprints, errors
-    FROM jsonb_array_elements(p_emails) WITH ORDINALITY e, fairpost.check_submission(p_workspace, e.value, p_caller, p_now) c;
+    FROM given e JOIN checked r USING (way) CROSS JOIN LATERAL fairpost.as_submitted(p_workspace, e.value, p_caller, r.route, r.wrong) c;
     RETURN QUERY
     SELECT places[m.ord], m.id, m.new, m.error FROM fairpost.enqueue_many(good, p_now, p_daily_max, p_waiting_max, p_workspace_max, fingerprints) m
     UNION ALL
