@@ -376,6 +376,8 @@ def headline(facts: Facts, found: Sequence[Condition], *, per_s: float) -> Condi
     if facts.pause is not None:
         return of_pause(facts.pause)
     is_sending = per_s > 0 or any(of_route(route, facts).tone is Tone.WORKING for route in facts.routes if route.due)
+    if any(each.code == "engine.none" for each in found):  # what was sent a moment ago came from an engine that is gone
+        is_sending = False
     if is_sending or (total.sending and not found):
         blocked = sum(each.waiting for each in found)
         reason = Reason("mail.sending", per_s=round(per_s, 3), waiting=waiting, blocked=blocked)
