@@ -83,7 +83,7 @@ async def test_ac2_scheduling_again_adds_nothing_logs_and_counts_what_it_skipped
     campaign = await world.draft(delays=(DAY,))
     assert (await world.launch(campaign)).scheduled == 10
     await world.run(days=0.5)
-    await campaigns.plan_anew(world.store, campaign.id)
+    await campaigns.replan(world.store, campaign.id)
     again = await world.launch(await world.again(campaign))
     assert (again.scheduled, again.skipped, again.errors, again.is_done) == (0, 10, [], True)
     logged = await world.store.value(

@@ -135,7 +135,7 @@ class Orchestrator:
             return False
         try:
             if not self._fleet.pids:
-                await self._store.bury_engine(self._options.owner)
+                await self._store.reclaim_engine(self._options.owner)
             await self._store.engine_gone(self._options.owner)
         except (DatabaseUnavailable, *DRIVER_ERRORS):
             return False

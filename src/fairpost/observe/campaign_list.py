@@ -94,7 +94,7 @@ class CampaignsWatch(Watch):
         }
         running = [each.id for each in shown if each.state is CampaignState.RUNNING and each.id in counted]
         for row in await self._store.fetch(
-            "SELECT w.id, n.sent, n.missed FROM unnest($1::bigint[]) w(id) CROSS JOIN LATERAL fairpost.standing_of(w.id, clock_timestamp()) n",
+            "SELECT w.id, n.sent, n.missed FROM unnest($1::bigint[]) w(id) CROSS JOIN LATERAL fairpost.snapshot_of(w.id, clock_timestamp()) n",
             _small({id_: counted[id_].emails for id_ in running}),
         ):
             known = counted[row["id"]]

@@ -154,6 +154,6 @@ async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
         members=None,
         planned=row["planned"],
         ready=len(row["routes"]),
-        in_hand=int(row["claimed"]),
+        claimed=int(row["claimed"]),
         routes=tuple(row["routes"]),
     )

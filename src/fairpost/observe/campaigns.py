@@ -38,7 +38,7 @@ class Counts:
     members: int | None
     planned: int
     ready: int
-    in_hand: int
+    claimed: int
     routes: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ async def view_campaign(
         members=progress.members,
         planned=found["planned"],
         ready=progress.count("ready"),
-        in_hand=progress.count("claimed", "sending"),
+        claimed=progress.count("claimed", "sending"),
         routes=tuple(found["routes"]),
     )
     timezone = schedule.schedule.timezone
@@ -89,14 +89,14 @@ async def why_it_waits(
         *(campaign.id, now),
     )
     facts, routes = await _facts(store, campaign, counts, now=now, called=called)
-    is_over = not counts.ready and not counts.in_hand and next_due_at is None
+    is_over = not counts.ready and not counts.claimed and next_due_at is None
     left = await store.row(_LEFT, campaign.id, LEFT_MAX) if is_over else None
     found = CampaignFacts(
         campaign=campaign,
         members=counts.members,
         planned=counts.planned,
         ready=counts.ready,
-        in_hand=counts.in_hand,
+        claimed=counts.claimed,
         in_doubt=left["in_doubt"] if left else 0,
         parked=left["parked"] if left else 0,
         next_due_at=next_due_at,

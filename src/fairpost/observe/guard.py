@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, assert_never
 from uuid import UUID, uuid4
 
+from fairpost.model.reason import Reason
 from fairpost.policy.restored import (
     GUARD,
     FailedOver,
@@ -27,7 +28,6 @@ from fairpost.policy.restored import (
     judge_newcomer,
     why_paused,
 )
-from fairpost.reasons.rendering import command, sentence
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
@@ -37,17 +37,22 @@ _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` explains why the file
-    cannot be written.
-    """
+    """The result. `trouble` is set if this engine's memory cannot be written."""
 
     lineage: Lineage
-    text: str | None = None
-    trouble: str | None = None
+    trouble: Reason | None = None
 
     @property
     def is_sound(self) -> bool:
         return not isinstance(self.lineage, Restored)
+
+    def events(self) -> tuple[Reason, ...]:
+        """Returns what to log, or nothing if all is well."""
+        match self.lineage:
+            case Restored(signs):
+                return (Reason("database.restored", why=why_paused(signs)),)
+            case _:
+                return () if self.trouble is None else (self.trouble,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +89,7 @@ async def guard(store: Store, home: Path) -> Guarded:
             await _update(store, look)
         case _:
             assert_never(lineage)
-    return Guarded(lineage=lineage, text=_in_words(lineage))
+    return Guarded(lineage=lineage)
 
 
 async def remember(store: Store, home: Path) -> Guarded:
@@ -94,7 +99,9 @@ async def remember(store: Store, home: Path) -> Guarded:
     if not guarded.is_sound or look.known is None or look.known.life is None:
         return guarded
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
-    row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
+    row = await store.row(
+        "SELECT * FROM fairpost.check_identity($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname()
+    )
     if row is None:
         return guarded  # sending was just resumed, which starts a new life of the database
     memory = Memory(
@@ -166,20 +173,10 @@ def _memories(home: Path) -> dict[str, Memory]:
     return found
 
 
-def _keep(home: Path, memory: Memory) -> str | None:
+def _keep(home: Path, memory: Memory) -> Reason | None:
     note: dict[str, Any] = {name: getattr(memory, name) for name in Memory.__slots__ if name != "life"}
     try:
         notes.write_note(home / "engines", memory.life, {**note, "at": memory.at.isoformat()})
     except OSError as error:
-        return f"{home / 'engines'} cannot be written to ({error.strerror}), so a restore may go unnoticed"
+        return Reason("database.not_remembered", folder=str(home / "engines"), why=error.strerror)
     return None
-
-
-def _in_words(lineage: Lineage) -> str | None:
-    match lineage:
-        case First() | Sound() | FailedOver():
-            return None
-        case Restored(signs):
-            return f"{sentence(reason := why_paused(signs))} {command(reason)}"
-        case _:
-            assert_never(lineage)

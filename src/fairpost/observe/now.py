@@ -16,7 +16,7 @@ from fairpost.observe.fairness import QueueHealth, read_health
 from fairpost.observe.status import read_accounts, read_blocked, read_engines, read_facts, read_holds
 from fairpost.observe.watch import Called, Watch, as_stored
 from fairpost.policy.conditions import Condition, diagnose, headline
-from fairpost.policy.facts import Facts, Hold, InHand, Pause, Route
+from fairpost.policy.facts import Claims, Facts, Hold, Pause, Route
 from fairpost.policy.limits import may_send
 from fairpost.store.blocks import read_blocks
 from fairpost.store.dkim import locked_keys
@@ -186,8 +186,8 @@ class NowWatch(Watch):
             Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
         ]
         pause = await pause_now(store, now=now)
-        in_hand = await store.fetch(_OWN_CLAIMED, workspace)
-        serving = {route.route for route in routes} | {row["route"] for row in in_hand}
+        claimed = await store.fetch(_OWN_CLAIMED, workspace)
+        serving = {route.route for route in routes} | {row["route"] for row in claimed}
         found = await read_accounts(store, workspace=workspace, serving=serving)
         names = {each.account.name: self._called(each.account).name for each in found}
         blocked = await read_blocked(store, now=now, workspace=workspace)
@@ -202,7 +202,7 @@ class NowWatch(Watch):
             blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
             shut={each.account_id for each in await read_blocks(store, now=now, workspace=workspace)},
             locked_keys=await locked_keys(store, now=now, workspace=workspace),
-            in_hand=_by_account(in_hand),
+            claimed=_by_account(claimed),
         )
 
 
@@ -229,13 +229,13 @@ _HOURS = """
     FROM fairpost.activity a WHERE ($1::text IS NULL OR a.workspace = $1) AND a.hour >= fairpost.hour_of($2) GROUP BY 1 ORDER BY 1"""
 
 
-def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
+def _by_account(rows: Sequence[Any]) -> dict[AccountId, Claims]:
     """Groups the rows by account. An account may hold claimed e-mails from two routes: its pool's and its own."""
-    found: dict[AccountId, InHand] = {}
+    found: dict[AccountId, Claims] = {}
     for row in rows:
         id_ = AccountId(row["account_id"] or 0)
-        known = found.get(id_, InHand())
-        found[id_] = InHand(**{name: getattr(known, name) + row[name] for name in asdict(known)})
+        known = found.get(id_, Claims())
+        found[id_] = Claims(**{name: getattr(known, name) + row[name] for name in asdict(known)})
     return found
 
 

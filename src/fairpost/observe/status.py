@@ -8,7 +8,7 @@ from typing import Any
 from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
+from fairpost.policy.facts import BlockedMail, Claims, Facts, Hold, Pause, Route
 from fairpost.store import mailbox_reads
 from fairpost.store.blocks import blocked_for_all, read_blocked_mail
 from fairpost.store.dkim import locked_keys
@@ -45,7 +45,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
         blocked=await read_blocked(store, now=now),
         shut=await blocked_for_all(store),
         locked_keys=await locked_keys(store, now=now),
-        in_hand={AccountId(row["account_id"]): _held(row) for row in await store.fetch(_HELD)},
+        claimed={AccountId(row["account_id"]): _held(row) for row in await store.fetch(_HELD)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
 
@@ -123,8 +123,8 @@ _HOLDS = """
     LEFT JOIN fairpost.campaign_streams s ON h.level = 'stream' AND s.workspace = h.workspace AND s.stream = h.key
     LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id
     ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
-_HELD = "SELECT * FROM fairpost.in_hand()"
+_HELD = "SELECT * FROM fairpost.claimed_by_account()"
 
 
-def _held(row: Any) -> InHand:
-    return InHand(**{name: row[name] for name in asdict(InHand())})
+def _held(row: Any) -> Claims:
+    return Claims(**{name: row[name] for name in asdict(Claims())})

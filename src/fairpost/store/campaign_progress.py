@@ -66,7 +66,7 @@ async def snapshot_now(store: "Store", campaign: Campaign, *, emails_max: int) -
     row = await store.row(
         """SELECT t.at, greatest(n.sent, s.sent) AS sent, n.missed, n.waiting, n.steps, n.accounts, s.revised_forecast
            FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id
-           CROSS JOIN (SELECT coalesce($3::timestamptz, clock_timestamp()) AS at) t CROSS JOIN LATERAL fairpost.standing_of(c.id, t.at) n
+           CROSS JOIN (SELECT coalesce($3::timestamptz, clock_timestamp()) AS at) t CROSS JOIN LATERAL fairpost.snapshot_of(c.id, t.at) n
            WHERE c.id = $1 AND c.launched_at IS NOT NULL AND c.scheduled <= $2""",
         *(campaign.id, emails_max, clock.stated()),
     )
@@ -98,7 +98,7 @@ async def points(store: "Store", campaign: Campaign) -> list[ProgressPoint]:
     return [ProgressPoint(**row) for row in rows]
 
 
-async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
+async def launched_without_forecast(store: "Store", *, now: datetime) -> list[int]:
     """Return the campaigns whose launch was interrupted before a forecast was made."""
     rows = await store.fetch(
         """SELECT c.id FROM fairpost.campaigns c WHERE c.state IN ('scheduled', 'running') AND c.forecast IS NULL

@@ -311,11 +311,11 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
     return Planning(**row)
 
 
-async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
+async def replan(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
     """Restart planning from the first prospect, to include recipients who were added in the meantime. Return False if
     the campaign is not running.
     """
-    return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
+    return bool(await store.value("SELECT fairpost.replan($1, $2)", campaign_id, list(zones)))
 
 
 async def to_plan(store: "Store") -> list[int]:

@@ -189,8 +189,8 @@ async def last_look(store: "Store") -> datetime | None:
     return moment
 
 
-async def stir_hour(store: "Store", hour: datetime) -> None:
-    await store.value("SELECT fairpost.stir_hour($1)", hour)
+async def mark_hour(store: "Store", hour: datetime) -> None:
+    await store.value("SELECT fairpost.mark_hour($1)", hour)
 
 
 async def fold(store: "Store", *, now: datetime | None = None) -> bool:
