@@ -218,7 +218,7 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
         campaign,
         step,
         prospect,
-        now=await store.value("SELECT clock_timestamp()"),
+        now=await store.now(),
         public_url=read_settings().public_url,
     )
 

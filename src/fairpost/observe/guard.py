@@ -28,6 +28,7 @@ from fairpost.policy.restored import (
     judge_newcomer,
     why_paused,
 )
+from fairpost.store import lives
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
@@ -79,7 +80,7 @@ async def guard(store: Store, home: Path) -> Guarded:
     lineage = await _judge(store, look)
     match lineage:
         case First():
-            await store.value("SELECT fairpost.remember_identity($1)", look.seen.folder)
+            await lives.remember_identity(store, look.seen.folder)
         case Restored(signs):
             life = UUID(look.known.life) if look.known and look.known.life else None
             await store.pause_restored(why_paused(signs), GUARD, life=life)
@@ -99,9 +100,7 @@ async def remember(store: Store, home: Path) -> Guarded:
     if not guarded.is_sound or look.known is None or look.known.life is None:
         return guarded
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
-    row = await store.row(
-        "SELECT * FROM fairpost.check_identity($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname()
-    )
+    row = await lives.check_identity(store, life, engine, socket.gethostname())
     if row is None:
         return guarded  # sending was just resumed, which starts a new life of the database
     memory = Memory(
@@ -127,29 +126,23 @@ async def _look(store: Store, home: Path) -> _Look:
     # The file is read first. If another process then writes to both the file and the database, only the state read from
     # the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
-    row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
+    row = await lives.known_identity(store)
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
-    now = await store.row("SELECT * FROM fairpost.identity_now()")
+    now = await lives.identity_now(store)
     return _Look(memories=memories, known=known, seen=Identity(**now, folder=await _folder(store, home)))
 
 
 async def _judge(store: Store, look: _Look) -> Lineage:
     if look.known is None:
-        is_empty = await store.value("SELECT NOT EXISTS (SELECT FROM fairpost.queue)")
-        return judge_newcomer(look.seen, look.memories.values(), is_empty=is_empty)
-    row = await store.row(
-        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.identity_checks o) AS last_at,
-                  EXISTS (SELECT FROM fairpost.engines e WHERE e.asked IS NOT NULL) AS is_asked
-           FROM (SELECT) one LEFT JOIN fairpost.identity_checks w ON w.engine = $1""",
-        UUID(look.memory.engine) if look.memory else None,
-    )
+        return judge_newcomer(look.seen, look.memories.values(), is_empty=await lives.is_empty(store))
+    row = await lives.statement_about(store, look.memory.engine if look.memory else None)
     return judge_identity(look.known, look.seen, look.memory, Statement(**row))
 
 
 async def _update(store: Store, look: _Look) -> None:
     known, seen = look.known, look.seen
     if known and known.life and (known.timeline, known.folder) != (seen.timeline, seen.folder):
-        await store.value("SELECT fairpost.update_identity($1, $2)", UUID(known.life), seen.folder)
+        await lives.update_identity(store, known.life, seen.folder)
 
 
 async def _folder(store: Store, home: Path) -> str | None:
@@ -157,7 +150,7 @@ async def _folder(store: Store, home: Path) -> str | None:
     machine.
     """
     data = home / "postgres" / "data"
-    where = await store.value("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
+    where = await lives.data_directory(store)
     if where is None or Path(where) != data:
         return None
     return await asyncio.to_thread(notes.inodes, [data / name for name in _LASTING])

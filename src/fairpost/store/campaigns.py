@@ -192,6 +192,11 @@ async def find_campaign(store: "Store", workspace: str, name: str) -> Campaign |
     return _campaign(row) if row else None
 
 
+async def exists(store: "Store", workspace: str, name: str) -> bool:
+    sql = "SELECT EXISTS (SELECT FROM fairpost.campaigns WHERE workspace = $1 AND name = $2)"
+    return bool(await store.value(sql, workspace, name))
+
+
 async def campaign_named(store: "Store", workspace: str, name: str) -> Campaign:
     found = await find_campaign(store, workspace, name)
     if found is None:

@@ -304,6 +304,20 @@ async def fairness_now(store: "Store") -> Fairness:
     )
 
 
+async def fairness_row(store: "Store", *, now: datetime | None) -> Any:
+    """Return the stored settings with the last measurement of the queue, and the current time."""
+    sql = "SELECT f.*, coalesce($1, clock_timestamp()) AS now FROM fairpost.fairness f"
+    return await store.row(sql, now or clock.stated())
+
+
+async def count_throttled(store: "Store", workspace: str | None, *, now: datetime) -> Any:
+    return await store.row("SELECT * FROM fairpost.count_throttled($1, $2)", workspace, now)
+
+
+async def throttled(store: "Store", workspace: str | None, *, most: int) -> list[Any]:
+    return await store.fetch("SELECT * FROM fairpost.throttled($1, $2)", workspace, most)
+
+
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
     """Return the number of queued e-mails and the due time of the oldest e-mail that is due and not held."""
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
