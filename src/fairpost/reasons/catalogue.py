@@ -87,6 +87,15 @@ def _no_forecast(sentence: str) -> Meaning:
     return Meaning(sentence=sentence, kind=Kind.CONFLICT, is_kept=True)
 
 
+def _bottleneck(cause: str) -> Meaning:
+    return Meaning(sentence=f"Accounts wait longest for {cause}: {{percent}}% of their waiting time.")
+
+
+def _change(brief: str) -> Meaning:
+    """Describe a change that would let a campaign finish sooner."""
+    return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief)
+
+
 def _step(words: str, command: str) -> Meaning:
     """Describe the next step after an error. The error itself explains what is wrong."""
     return Meaning(sentence=f"{words}.", command=command, brief=f"{words}: {command}", is_step=True)
@@ -349,6 +358,26 @@ CATALOGUE: Mapping[str, Meaning] = {
     "forecast.never_sends": _no_forecast(
         "{account} would never send: its {limit} must be at least {least}, got {value}. Raise the limit, or omit the account."
     ),
+    # ── what a forecast's accounts wait for, and what would help ──
+    "bottleneck.account_delay": _bottleneck("their pause between two e-mails"),
+    "bottleneck.hourly_limit": _bottleneck("their hourly limit"),
+    "bottleneck.daily_limit": _bottleneck("their daily limit"),
+    "bottleneck.warm_up": _bottleneck("their warm-up, which limits the first days"),
+    "bottleneck.units": _bottleneck("their provider's API quota per minute"),
+    "bottleneck.sending_window": _bottleneck("the sending window to open"),
+    "bottleneck.daily_quota": _bottleneck("the workspace's daily quota"),
+    "bottleneck.ramp_up": _bottleneck("the daily quota's ramp-up, which limits the first days"),
+    "bottleneck.gap": _bottleneck("the campaign's random gap between two e-mails"),
+    "bottleneck.step_delay": _bottleneck("the delay between two steps"),
+    "bottleneck.time_a_send_takes": _bottleneck("the previous e-mail to be sent"),
+    "bottleneck.pause_of_an_account": _bottleneck("the end of a pause"),
+    "bottleneck.nothing": _state("There is no bottleneck."),
+    "suggestion.account": _change("one more account like {account}"),
+    "suggestion.no_window": _change("sending around the clock"),
+    "suggestion.no_quota": _change("no daily quota"),
+    "suggestion.no_ramp_up": _change("no ramp-up"),
+    "suggestion.no_gap": _change("no gap"),
+    "suggestion.half_delay": _change("half the delay between steps"),
     # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),
     # ── sender conditions ──
