@@ -776,6 +776,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── accounts ──
     "account.not_found": _unknown("There is no account {account}.", "fairpost account list"),
     "account.exists": _conflict("Account {account} already exists.", "fairpost account show {account}"),
+    "account.wrong_server": _invalid("{field}", "{rule}"),
     "account.too_many": _conflict(
         "A workspace can have at most {most} accounts.", "fairpost account list --workspace {workspace}"
     ),
