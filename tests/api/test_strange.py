@@ -117,6 +117,15 @@ async def test_strange_values_are_answered(furnished: httpx.AsyncClient) -> None
                 assert answer.status_code < 500, (path, field, value, answer.text)
 
 
+async def test_a_password_that_is_no_unicode_is_refused(furnished: httpx.AsyncClient) -> None:
+    for method, path in (("POST", "/v1/accounts"), ("PATCH", "/v1/accounts/sales")):
+        body = {**GOOD[path], "smtp": {"host": "smtp.acme.example", "user": "ann", "password": "\ud800"}}
+        answer = await furnished.request(
+            method, path, content=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "smtp.password")
+
+
 async def test_strange_cursors_are_answered(furnished: httpx.AsyncClient) -> None:
     for path in LISTS:
         for cursor in (
