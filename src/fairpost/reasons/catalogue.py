@@ -835,5 +835,12 @@ CATALOGUE: Mapping[str, Meaning] = {
     "step.start_database": _step("Start it again", "fairpost db start"),
     "step.migrate": _step("Then run", "fairpost db migrate"),
     "step.doctor": _step("For details, run", "fairpost doctor"),
+    "step.set_server": _step("Set one", "fairpost account set {account} --smtp URL"),
+    "step.set_password": _step("Set it again", "fairpost account set {account} --ask-password"),
+    "step.set_gmail_key": _step("Set it", "fairpost account set {account} --gmail KEYFILE"),
+    "step.add_dkim_key": _step("Add a new one", "fairpost domain add-key --help"),
+    "step.rotate_webhook": _step("Make a new one", "fairpost webhook rotate --help"),
+    "step.rotate_secrets": _step("Run it again", "fairpost secrets rotate"),
+    "step.drop_unreadable": _step("If the key is lost", "fairpost secrets rotate --drop-unreadable"),
     "step.list_regions": _step("To list all regions, run", "fairpost region list"),
 }
