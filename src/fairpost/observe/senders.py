@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairpost.model.errors import NotFound
+from fairpost.model.errors import Unknown
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
 from fairpost.observe.emails import stops_on
 from fairpost.policy.abuse import Day, Score, last_day
@@ -48,7 +48,7 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
     )
     is_blank = shown.sender == Sender(id=id_) and not shown.waiting
     if is_blank and not await has_sent(store, id_.workspace, _user(id_)):
-        raise NotFound(f"There is no {id_}: it is not registered and has never sent anything. See: fairpost user list")
+        raise Unknown("user.unknown", sender=str(id_))
     return shown
 
 

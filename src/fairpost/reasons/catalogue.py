@@ -793,6 +793,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "throttle.unknown": _unknown(
         "There is no throttle on {subject}.", "fairpost user show --workspace {workspace} {user}"
     ),
+    "user.unknown": _unknown(
+        "There is no {sender}: it is not registered and has never sent anything.", "fairpost user list"
+    ),
     "user.since_in_future": _invalid("since", "must not be in the future, got {since}"),
     # ── conversations ──
     "conversation.unknown": _unknown("There is no conversation {conversation}.", "fairpost conversation list"),
