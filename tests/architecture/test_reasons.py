@@ -18,8 +18,10 @@ COMMAND = re.compile(
     r"|region|release|resume|schedule|secrets|sequence|settings|status|suppress|template|up|user|work|workspace)\b"
 )
 # Rooms whose texts reach pages, responses and logs. The others make texts for the command line, for example its options.
-BELOW = ("campaigns", "compose", "engine", "imap", "model", "policy", "portals", "prospects", "providers", "quality")
-BELOW += ("returns", "smtp", "store", "templates", "vault", "webhooks")
+BELOW = {
+    *("campaigns", "compose", "engine", "imap", "model", "policy", "portals", "prospects"),
+    *("providers", "quality", "returns", "smtp", "store", "templates", "vault", "webhooks"),
+}
 # About the database itself, for its operators.
 OF_THE_DATABASE = {"model/rights.py", "store/trouble.py"}
 WRITERS = "finish|archive|cancel_email|cancel_prospect|set_status|hold_campaign|fail_campaign|in_one"

@@ -69,11 +69,6 @@ class Drive:
         for driven in self._accounts.values():
             driven.wakes_at = self._clock.now
 
-    def crash(self, account_id: AccountId) -> None:
-        """Makes a worker disappear without warning. Another worker takes over when the lease expires."""
-        driven = self._accounts[account_id]
-        driven.runner, driven.wakes_at = None, self._clock.now + timedelta(seconds=LEASE_S)
-
     async def stop(self) -> None:
         for driven in self._accounts.values():
             await self._let_go(driven)
