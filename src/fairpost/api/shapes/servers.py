@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, create_model
 
-from fairpost.api.answers import RequestModel, ResponseModel, Text
+from fairpost.api.answers import RequestModel, ResponseModel, Text, require_unicode
 from fairpost.transports.described import Group, Setting
 from fairpost.transports.registry import kind_named, kinds
 
@@ -16,9 +16,8 @@ M = TypeVar("M", bound=RequestModel)
 
 
 def _is_unicode(secret: SecretStr) -> SecretStr:
-    """Rejects lone surrogates, which cannot be encrypted or sent. Other text is checked by its type."""
-    if any("\ud800" <= sign <= "\udfff" for sign in secret.get_secret_value()):
-        raise ValueError("must be valid Unicode")
+    """Checks the text, which is checked by its type in other fields."""
+    require_unicode(secret.get_secret_value())
     return secret
 
 
