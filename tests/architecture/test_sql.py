@@ -9,34 +9,22 @@ from tests.architecture.test_imports import room_of
 
 RUNS = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "row", "value", "cursor", "copy_records_to_table"}
 EXEMPT = ("store", "accept", "dev")
+FETCH_MAIL = {"imap/client.py", "transports/smtp/read.py"}  # a method with the same name
 
 
 def run_by(tree: ast.Module) -> Iterator[str]:
-    """Yields the statements that a module runs: the text, or the constant or variable that contains it."""
-    texts = {
-        target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant | ast.JoinedStr)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    """Yields every call of a method that runs SQL, however its statement came about."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(attr=name), args=[first, *_]) if name in RUNS:
-                match first:
-                    case ast.Constant(value=str(text)):
-                        yield text
-                    case ast.JoinedStr():
-                        yield ast.unparse(first)
-                    case ast.Name(id=constant) if constant in texts:
-                        yield constant
+            case ast.Call(func=ast.Attribute(attr=name)) if name in RUNS:
+                yield ast.unparse(node)
 
 
 def test_only_the_store_runs_sql() -> None:
     found = [
-        f"{path.relative_to(PACKAGE)}: {' '.join(text.split())[:60]}"
+        f"{path.relative_to(PACKAGE)}: {' '.join(text.split())[:80]}"
         for path, tree in trees().items()
-        if room_of(path).partition(".")[0] not in EXEMPT
+        if room_of(path).partition(".")[0] not in EXEMPT and str(path.relative_to(PACKAGE)) not in FETCH_MAIL
         for text in run_by(tree)
     ]
     assert found == []
@@ -44,13 +32,9 @@ def test_only_the_store_runs_sql() -> None:
 
 def test_sql_is_found_wherever_it_is_run() -> None:
     source = """
-WHOLE = "SELECT 1"
-
-async def read(store, conn, name):
-    sql = "SELECT 2"
-    await store.fetch(WHOLE)
+async def read(store, conn, name, queries):
+    await store.fetch(queries.WHOLE)
     await conn.fetchval(f"SELECT {name}")
-    await store.row(sql, name)
-    await store.value("SELECT 3")
+    await store.connection().execute("SELECT 3")
 """
-    assert sorted(run_by(ast.parse(source))) == ["SELECT 3", "WHOLE", "f'SELECT {name}'", "sql"]
+    assert len(list(run_by(ast.parse(source)))) == 3
