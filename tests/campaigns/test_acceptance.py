@@ -252,7 +252,7 @@ async def test_edge_3_a_paused_prospect_is_held_and_not_cancelled(world: World) 
     await world.run(days=5)
     assert {each.to for each in world.post.sent} == {"p0@there.test", "p2@there.test"}
     progress = await campaigns.progress(world.store, campaign)
-    assert progress.by_step == {1: {"sent": 2, "parked": 1}, 2: {"sent": 2, "to follow": 1}}
+    assert progress.by_step == {1: {"sent": 2, "parked": 1}, 2: {"sent": 2, "to_follow": 1}}
     held = await world.again(campaign)
     assert held.state is CampaignState.COMPLETED
     assert held.reason is not None

@@ -76,7 +76,7 @@ async def snapshot_now(store: "Store", campaign: Campaign, *, emails_max: int) -
 def _snapshot(row: Any) -> Snapshot:
     by_step: dict[int, dict[str, int]] = {}
     for step, state, n in json.loads(row["steps"]):
-        by_step.setdefault(step, {})[state] = n
+        by_step.setdefault(step, {})[state.replace(" ", "_")] = n  # earlier versions stored "to follow"
     by_account: dict[int | None, dict[Kind, int]] = {}
     for account, kind, n in json.loads(row["accounts"]):
         by_account.setdefault(account, {})[kind] = n

@@ -496,7 +496,7 @@ async def progress(store: "Store", campaign: Campaign) -> Progress:
         """SELECT e.step, e.state::text, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = $1 GROUP BY 1, 2
            UNION ALL
            SELECT q.step, CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
-                               WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > coalesce($2, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END, count(*)
+                               WHEN q.due_at = 'infinity' THEN 'to_follow' WHEN q.due_at > coalesce($2, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END, count(*)
            FROM fairpost.queue q WHERE q.campaign_id = $1 GROUP BY 1, 2""",
         *(campaign.id, clock.stated()),
     )

@@ -16,7 +16,7 @@ from fairpost.api.conditions import told_reason
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.names import own_account
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
-from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, state_word
+from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routes.templates import unfilled
 from fairpost.api.routing import Router
@@ -241,7 +241,7 @@ async def list_campaign_recipients(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[ReceiptOut]]:
-    states = [each.stored for each in state or ReceiptState]
+    states = [str(each) for each in state or ReceiptState]
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         after = number_at(cursor, caller.ids) or 0
@@ -297,7 +297,7 @@ def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
         email_id=caller.ids.email(receipt.email_id),
         step=receipt.step,
         address=receipt.address,
-        state=ReceiptState(state_word(receipt.state)),
+        state=ReceiptState(receipt.state),
         **told_reason(receipt.reason, caller),
         account=own_account(receipt.account, caller),
         at=receipt.at,

@@ -44,7 +44,7 @@ BEGIN
         SELECT x.step, x.state, 'waiting', coalesce(x.account_id, a.id), x.n FROM (
             SELECT q.step, q.route, CASE WHEN q.waiting THEN NULL ELSE q.account_id END AS account_id,
                    CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
-                        WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > p_at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n
+                        WHEN q.due_at = 'infinity' THEN 'to_follow' WHEN q.due_at > p_at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n
             FROM fairpost.queue q WHERE q.campaign_id = p_campaign GROUP BY 1, 2, 3, 4) x LEFT JOIN fairpost.accounts a ON x.route = '@' || a.name
     )
     SELECT (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'sent'), 0)::bigint FROM held h), (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'missed'), 0)::bigint FROM held h),
