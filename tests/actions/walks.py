@@ -238,6 +238,12 @@ async def _prospect(world: World, workspace: str) -> str:
     return address
 
 
+async def _list(world: World, workspace: str) -> str:
+    name, file = world.name(), world.file("email\nbob@there.test\n")
+    assert (await world.cli("prospects", "import", name, file, "--workspace", workspace))[0] == 0
+    return name
+
+
 def _of_prospect(verb: str) -> Callable[[str, str], list[str]]:
     return lambda workspace, address: ["prospects", verb, address, "--workspace", workspace]
 
@@ -573,6 +579,12 @@ WALKS: Mapping[str, Walk] = {
         http=lambda *_: ("POST", "/v1/lists/some/prospects", [{"address": "ann@there.test"}]),
         prepare=_people,
     ),
+    "list.remove": Walk(
+        cli=lambda workspace, name: ["prospects", "remove-list", name, "--workspace", workspace],
+        http=lambda _, name: ("DELETE", f"/v1/lists/{name}", None),
+        prepare=_list,
+        unknown=("nolist", "list.unknown"),
+    ),
     "prospect.change": Walk(
         cli=_of_prospect("pause"),
         http=lambda _, address: ("PATCH", f"/v1/prospects/{address}", {"is_paused": True}),
@@ -817,7 +829,6 @@ ONE_FRONT_END: Mapping[str, str] = {
     "login.revoke": "logins of the database are given on the server alone",
     "recipient.unsubscribe": "for recipients alone, by the link in an e-mail",
     "recipient.resubscribe": "for recipients alone, by the link in an e-mail",
-    "list.remove": "no command removes a list",
     "suppression.soft_bounces": "for the operator alone",
     "workspace.place": "where workspaces live is decided on the server",
     "workspace.rate": "for the operator alone",

@@ -9,7 +9,7 @@ import pytest
 
 from fairpost.api.routes import campaigns as campaign_routes
 from fairpost.campaigns import launching
-from fairpost.maintenance.progress import CourseWatch
+from fairpost.maintenance.progress import ProgressWatch
 from fairpost.model.account import Limits
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.reason import Reason
@@ -619,7 +619,7 @@ async def test_no_door_opens_for_another_workspace(api: Api, acme: httpx.AsyncCl
         campaigns.pause(tenant, theirs, reason="no", by="other"),
         campaigns.resume(tenant, theirs, by="other"),
         campaigns.cancel(tenant, theirs, reason="no", by="other"),
-        campaigns.plan_anew(tenant, theirs.id),
+        campaigns.replan(tenant, theirs.id),
         campaigns.plan_batch(tenant, theirs.id, most=10),
         campaigns.launch(tenant, theirs, [], required=[], zones=[], skip_incomplete=False, by="other"),
     ):
@@ -665,7 +665,7 @@ async def test_progress_has_the_forecast_the_actual_numbers_and_the_revised_fore
     assert "launch" in draft["waits_for"]
     assert (await acme.post("/v1/campaigns/spring/launch")).status_code == 200
     await finish(api, "failed", most=3)
-    await CourseWatch(api.store, log=print).step()
+    await ProgressWatch(api.store, log=print).step()
     answer = await acme.get("/v1/campaigns/spring/progress")
     assert answer.status_code == 200, answer.text
     assert "big-relay" not in answer.text
@@ -712,7 +712,7 @@ async def test_progress_names_own_accounts_without_the_prefix(api: Api, acme: ht
         "UPDATE fairpost.queue SET account_id = (SELECT id FROM fairpost.accounts WHERE name = 'acme/own') WHERE step = 1"
     )
     await finish(api, "sent", most=2)
-    await CourseWatch(api.store, log=print).step()
+    await ProgressWatch(api.store, log=print).step()
     answer = await acme.get("/v1/campaigns/spring/progress")
     assert "acme/" not in answer.text
     shares = {each["account"]: each for each in answer.json()["data"]["accounts"]}

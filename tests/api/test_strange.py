@@ -117,6 +117,25 @@ async def test_strange_values_are_answered(furnished: httpx.AsyncClient) -> None
                 assert answer.status_code < 500, (path, field, value, answer.text)
 
 
+async def test_a_password_that_is_no_unicode_is_refused(furnished: httpx.AsyncClient) -> None:
+    for method, path in (("POST", "/v1/accounts"), ("PATCH", "/v1/accounts/sales")):
+        body = {**GOOD[path], "smtp": {"host": "smtp.acme.example", "user": "ann", "password": "\ud800"}}
+        answer = await furnished.request(
+            method, path, content=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "smtp.password")
+
+
+async def test_text_that_cannot_be_stored_is_named_by_its_field(client: httpx.AsyncClient) -> None:
+    email = {"to": "ann@there.test", "subject": "Hello", "text": "Hi"}
+    for field in ("fields", "metadata"):
+        for value, words in (({"a": ["\0"]}, "NUL"), ({"\0": 1}, "NUL"), ({"a": {"b": "\ud800"}}, "Unicode")):
+            body = json.dumps({**email, field: value}).encode()
+            answer = await client.post("/v1/emails", content=body, headers={"Content-Type": "application/json"})
+            (detail,) = answer.json()["error"]["details"]
+            assert (answer.status_code, detail["field"], words in detail["message"]) == (422, field, True)
+
+
 async def test_strange_cursors_are_answered(furnished: httpx.AsyncClient) -> None:
     for path in LISTS:
         for cursor in (

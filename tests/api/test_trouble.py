@@ -29,3 +29,13 @@ async def test_a_database_in_trouble_is_unavailable_and_says_when_to_try_again(
     assert {each.code for each in api.log} == {"request.failed"}
     assert all("\n" not in str(each.params["error"]) for each in api.log)
     api.log.clear()
+
+
+async def test_a_value_that_the_database_refuses_is_refused_without_the_drivers_words(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    await api.store.value(FAILING)
+    for code in ("22021", "22P02", "23514"):
+        answer = await client.put("/v1/suppressions/ann@example.com", json={"reason": code})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid"), code
+        assert "trouble" not in answer.text

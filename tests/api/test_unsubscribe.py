@@ -14,7 +14,7 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.compose import compose, prepare
-from fairpost.engine.personalize import personal
+from fairpost.engine.personalize import personalize
 from fairpost.model.email import Mailbox, Outgoing
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.suppression import SuppressionKind
@@ -55,7 +55,7 @@ class Campaign:
             await engine.link_back(public_url, "main")
             rows = await engine.fetch("SELECT id FROM fairpost.queue ORDER BY id")
             loaded = await engine.load([row["id"] for row in rows])
-        return {email.recipients[0].address: personal(email) for email in loaded}
+        return {email.recipients[0].address: personalize(email) for email in loaded}
 
     async def path(self, address: str = "ann@there.test") -> str:
         email = (await self.emails())[address]

@@ -110,7 +110,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     ],
     "pause_campaign": lambda n: [("$1, 'mine', 'me'", [id_]) for id_ in n.b.campaigns.values()],
     "pause_prospect": lambda n: [("$1, $2", [id_, paused]) for id_ in n.b.prospects for paused in (True, False)],
-    "plan_anew": lambda n: [("$1, '{}'", [id_]) for id_ in n.b.campaigns.values()],
+    "replan": lambda n: [("$1, '{}'", [id_]) for id_ in n.b.campaigns.values()],
     "plan_batch": lambda n: [("$1, 100", [id_]) for id_ in n.b.campaigns.values()],
     "private_id": lambda n: [("$1", ["em_0000000000000"]), ("$1", ["x"])],
     "public_id": lambda n: [("$1", [id_]) for id_ in n.b.emails.values()],
@@ -362,7 +362,7 @@ async def test_a_campaign_never_reads_the_lists_of_another(store: Store, neighbo
             neighbours.b.lists,
             campaign,
         )
-        await conn.execute("SELECT fairpost.plan_anew($1, '{}')", campaign)
+        await conn.execute("SELECT fairpost.replan($1, '{}')", campaign)
         planned = await conn.fetchrow("SELECT * FROM fairpost.plan_batch($1, 100)", campaign)
         assert (planned["prospects"], planned["left_out"]) == (0, [])
 

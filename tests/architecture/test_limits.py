@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from fairpost.model.account import LIMITS
+from tests.architecture.source import SRC
 from tests.architecture.touched import listing, sources
 
 # A process in which accounts have one more limit. It prints everything about the limit, and sets it for an account by
@@ -64,7 +65,7 @@ print(json.dumps({
 def test_a_described_limit_with_a_column_is_everywhere(url: str, tmp_path: Any) -> None:
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("ALTER TABLE fairpost.accounts ADD COLUMN letters_max integer CHECK (letters_max > 1)")
-    environment = {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(tmp_path)}
+    environment = {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(tmp_path), "PYTHONPATH": str(SRC)}
     ran = subprocess.run(
         [sys.executable, "-c", MADE_UP, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
     )

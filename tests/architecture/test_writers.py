@@ -6,7 +6,7 @@ FRONT_ENDS = ("api", "cli")
 
 # What a front end may call besides actions, and why. This list may only shrink.
 ALLOWED = {
-    "fairpost.api.intake.submit_json": "enqueues",
+    "fairpost.store.emails.EmailStore.submit": "enqueues",
     "fairpost.store.emails.EmailStore.enqueue_many": "enqueues a test e-mail",
     "fairpost.portals.workspace.WorkspacePortals.send": "enqueues an e-mail of the product's own",
     "fairpost.store.workspaces.enter": "counts the requests of a key, and notes when it was last used",

@@ -83,7 +83,7 @@ async def test_ac2_scheduling_again_adds_nothing_logs_and_counts_what_it_skipped
     campaign = await world.draft(delays=(DAY,))
     assert (await world.launch(campaign)).scheduled == 10
     await world.run(days=0.5)
-    await campaigns.plan_anew(world.store, campaign.id)
+    await campaigns.replan(world.store, campaign.id)
     again = await world.launch(await world.again(campaign))
     assert (again.scheduled, again.skipped, again.errors, again.is_done) == (0, 10, [], True)
     logged = await world.store.value(
@@ -252,7 +252,7 @@ async def test_edge_3_a_paused_prospect_is_held_and_not_cancelled(world: World) 
     await world.run(days=5)
     assert {each.to for each in world.post.sent} == {"p0@there.test", "p2@there.test"}
     progress = await campaigns.progress(world.store, campaign)
-    assert progress.by_step == {1: {"sent": 2, "parked": 1}, 2: {"sent": 2, "to follow": 1}}
+    assert progress.by_step == {1: {"sent": 2, "parked": 1}, 2: {"sent": 2, "to_follow": 1}}
     held = await world.again(campaign)
     assert held.state is CampaignState.COMPLETED
     assert held.reason is not None

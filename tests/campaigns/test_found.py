@@ -89,7 +89,7 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
     await world.store.value("ALTER TABLE fairpost.queue ADD CHECK (stream <> 'campaign:unplanned') NOT VALID")
     said: list[Reason] = []
     watch = CampaignWatch(world.store, said.append)
-    await Drive(world.store, world.clock, world.accounts, mind=watch.step).run(until=MONDAY + timedelta(hours=2))
+    await Drive(world.store, world.clock, world.accounts, orchestrate=watch.step).run(until=MONDAY + timedelta(hours=2))
     assert (await world.again(good)).state is CampaignState.COMPLETED
     assert (await world.again(broken)).state is CampaignState.COMPLETED
     failed = await world.again(unplanned)

@@ -47,7 +47,7 @@ async def test_a_prospect_whose_field_was_missing_gets_it_when_scheduled_again(w
     campaign = await world.draft(delays=(DAY,))
     assert (await world.launch(campaign, skip_incomplete=True)).left_out == 1
     await world.store.value('UPDATE fairpost.prospects SET fields = \'{"first_name": "Eve"}\' WHERE address = $1', P1)
-    await campaigns.plan_anew(world.store, campaign.id)
+    await campaigns.replan(world.store, campaign.id)
     again = await world.launch(await world.again(campaign))
     assert (again.scheduled, again.skipped, again.left_out) == (2, 2, 0)
     await world.run(days=3)

@@ -208,9 +208,9 @@ class CampaignMachine(RuleBasedStateMachine):
             self.run(campaigns.plan_batch(self.store, self.drafts[name].id, most=most))
 
     @rule(name=any_campaign)
-    def plan_anew(self, name: str) -> None:
+    def replan(self, name: str) -> None:
         if name in self.drafts:
-            self.run(campaigns.plan_anew(self.store, self.drafts[name].id))
+            self.run(campaigns.replan(self.store, self.drafts[name].id))
 
     @rule(name=any_campaign)
     def pause(self, name: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fairpost.campaigns import forecasting, launching
 from fairpost.dev.simulate.drive import Drive
 from fairpost.maintenance.campaigns import CampaignWatch
-from fairpost.maintenance.progress import CourseWatch
+from fairpost.maintenance.progress import ProgressWatch
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.ids import EmailId
@@ -26,9 +26,9 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 POINTS_MAX = 600
 
 
-def mind(world: World) -> Callable[[], Awaitable[None]]:
+def orchestrate(world: World) -> Callable[[], Awaitable[None]]:
     """Runs an engine's periodic tasks, including progress."""
-    moving, counting = CampaignWatch(world.store, log=print), CourseWatch(world.store, log=print)
+    moving, counting = CampaignWatch(world.store, log=print), ProgressWatch(world.store, log=print)
 
     async def look() -> None:
         await moving.step()
@@ -40,7 +40,7 @@ def mind(world: World) -> Callable[[], Awaitable[None]]:
 async def run(world: World, *, days: float, every: timedelta = 30 * MINUTE) -> None:
     """Advances a little at a time, because an engine also checks while nothing is sent."""
     ends_at = world.clock.now + timedelta(days=days)
-    drive, look = Drive(world.store, world.clock, world.accounts, mind=mind(world)), mind(world)
+    drive, look = Drive(world.store, world.clock, world.accounts, orchestrate=orchestrate(world)), orchestrate(world)
     while world.clock.now < ends_at:
         at = min(ends_at, world.clock.now + every)
         await drive.run(until=at)
@@ -134,7 +134,7 @@ async def test_a_slow_watcher_is_told_so(world: World) -> None:
     await count(world)
     world.clock.move_to(MONDAY + DAY)
     await campaigns.resume(world.store, await world.again(campaign), by="test")
-    await mind(world)()
+    await orchestrate(world)()
     view = await progress_of(world, campaign)
     assert (view.snapshot and view.snapshot.sent, view.expected) == (0, 100)
     assert view.drift_s is not None
@@ -328,10 +328,10 @@ async def test_an_engine_foresees_what_a_launch_that_was_cut_off_did_not(world: 
     await world.add_people(50)
     campaign = await world.draft(starts_at=MONDAY + DAY)
     await launching.set_going(world.store, campaign, skip_incomplete=False, by="test", now=MONDAY)
-    await mind(world)()
+    await orchestrate(world)()
     assert (await progress_of(world, campaign)).foretold is None, "the launch may still be storing it"
     world.clock.move_to(MONDAY + 2 * MINUTE)
-    await mind(world)()
+    await orchestrate(world)()
     foretold = (await progress_of(world, campaign)).foretold
     assert isinstance(foretold, KeptForecast)
     assert (foretold.emails, foretold.points[-1]) == (50, (foretold.ends_at, 50))

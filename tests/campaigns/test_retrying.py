@@ -40,7 +40,7 @@ async def test_a_first_step_in_doubt_is_named_and_its_follow_up_is_sent_once_it_
     assert held.reason.code == "campaign.emails_held"
     assert (await campaigns.progress(world.store, campaign)).by_step == {
         1: {"sent": 2, "in_doubt": 1},
-        2: {"sent": 2, "to follow": 1},
+        2: {"sent": 2, "to_follow": 1},
     }
     world.clock.advance(10 * DAY)
     assert await world.store.resolve(await email_of(world, P1), "sent", by="test") == "sent"

@@ -161,7 +161,9 @@ class World:
         await calendars.set_schedule(self.store, workspace, schedule, now=self.clock.now)
 
     def drive(self) -> Drive:
-        return Drive(self.store, self.clock, self.accounts, mind=CampaignWatch(self.store, log=lambda words: None).step)
+        return Drive(
+            self.store, self.clock, self.accounts, orchestrate=CampaignWatch(self.store, log=lambda words: None).step
+        )
 
     async def run(self, *, days: float) -> None:
         """Runs this many days, or until nothing is waiting any more."""

@@ -39,7 +39,7 @@ MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 FORECASTS = ("before_forecast", "after_forecast")
 COUNTS = ("before_count", "after_count")
-OUTLOOKS = ("after_turn", "before_outlook", "after_outlook")
+REVISIONS = ("after_turn", "before_revision", "after_revision")
 SENDERS = (
     *("after_fairness", "after_hour", "after_decision", "after_looks"),
     *("before_telling", "after_telling", "after_health", "after_fold"),
@@ -88,7 +88,7 @@ class Progress:
         self.sent[self.world.clock.now] = before + await finish(self.world.store, self.campaign, "sent", n)
 
     async def look(self, *, dies: str | None = None) -> int:
-        return await self.orchestrator.look("courses", dies=dies)
+        return await self.orchestrator.look("progress", dies=dies)
 
     async def next_look(self) -> None:
         """Acts as the next engine: once the dead one is no longer waited for, everything is as if it had not existed."""
@@ -156,7 +156,7 @@ async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
     foretold = await campaigns.kept_forecast(world.store, progress.campaign)
     assert foretold is not None
     await progress.next_look()
-    for point in (*COUNTS, *OUTLOOKS):
+    for point in (*COUNTS, *REVISIONS):
         await progress.send(3)
         assert await progress.look(dies=point) == KILLED, point
         await progress.is_true()
@@ -166,7 +166,7 @@ async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
     conn = await asyncpg.connect(url)
     async with conn.transaction():
         await conn.execute("LOCK TABLE fairpost.campaign_progress")
-        counting = orchestrator.begin("courses")
+        counting = orchestrator.begin("progress")
         await until(world.store, "EXISTS", "AND a.wait_event_type = 'Lock'")
         counting.kill()
         assert await ended(counting) == KILLED
@@ -309,4 +309,4 @@ def test_every_point_of_the_mind_is_tried() -> None:
     passed = {
         point for part in parts for point in re.findall(r'failpoint\("(\w+)"\)', Path(part.__file__ or "").read_text())
     }
-    assert passed == {*FORECASTS, *COUNTS, *OUTLOOKS, *SENDERS, *CAMPAIGNS}
+    assert passed == {*FORECASTS, *COUNTS, *REVISIONS, *SENDERS, *CAMPAIGNS}

@@ -26,7 +26,7 @@ from fairpost.engine.runner import Runner
 from fairpost.engine.together import Together
 from fairpost.engine.worker import AccountWorker
 from fairpost.maintenance.campaigns import CampaignWatch
-from fairpost.maintenance.progress import CourseWatch
+from fairpost.maintenance.progress import ProgressWatch
 from fairpost.maintenance.returns import ReturnsWatch
 from fairpost.maintenance.senders import SenderOptions, SenderWatch
 from fairpost.maintenance.webhooks import WebhookOptions, WebhookWatch
@@ -63,7 +63,7 @@ _forks.set_forkserver_preload([__name__, "fairpost.cli.work", "fairpost.startup.
 LEASE_S = 0.5  # of a worker that sends into a pipe
 SENDERS_LEASE_S = 60.0  # of one that sends over SMTP
 OPERATORS = ("ops@here.test", "boss@here.test")
-Part = Literal["campaigns", "courses", "senders"]
+Part = Literal["campaigns", "progress", "senders"]
 
 
 def fork(victim: Callable[..., None], *arguments: Any) -> ForkServerProcess:
@@ -281,8 +281,8 @@ async def _campaigns(store: Store) -> None:
     await CampaignWatch(store, log=print).step()
 
 
-async def _courses(store: Store) -> None:
-    await CourseWatch(store, log=print).step()
+async def _progress(store: Store) -> None:
+    await ProgressWatch(store, log=print).step()
 
 
 async def _senders(store: Store) -> None:
@@ -294,7 +294,7 @@ async def _senders(store: Store) -> None:
 
 LOOKS: dict[Part, Callable[[Store], Awaitable[None]]] = {
     "campaigns": _campaigns,
-    "courses": _courses,
+    "progress": _progress,
     "senders": _senders,
 }
 

@@ -75,6 +75,9 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
     assert (failed["step"], failed["reason_code"]) == (1, "email.format_refused")
     assert "we do not take this" in cli.ok("campaign", "recipients", "spring")
     assert cli.json("campaign", "retry", "spring") == {"retried": 1}
+    for written in ("to_follow", "to follow"):  # the second is how earlier versions wrote it
+        line = cli.ok("campaign", "recipients", "spring", "--state", written, "--json")
+        assert json.loads(line)["state"] == "to_follow"
     deliver(url, OK)
     again = cli.json("campaign", "show", "spring")
     assert [step["emails"] for step in again["steps"]] == [{"sent": 3}, {"scheduled": 3}]

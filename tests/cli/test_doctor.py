@@ -37,7 +37,7 @@ def grade(cli: Cli, name: str) -> str:
 def test_a_server_without_fsync_is_a_problem_and_the_rest_is_well(cli: Cli) -> None:
     checks = examined(cli)
     assert checks["durability"]["grade"] == "problem"
-    assert checks["durability"]["text"].startswith("fsync")
+    assert "fsync" in checks["durability"]["text"]
     assert "ALTER SYSTEM RESET fsync" in checks["durability"]["then"]
     for name in (
         "database",

@@ -69,17 +69,9 @@ TERMS = (
 )
 # Names that stay because stored data, the HTTP API, SQL callers or old command lines use them.
 NAMES = (
-    "bury_engine",
-    "course_lock",
-    "draw_course",
     "foreseen_at_launch",
     "foreseen_by_now",
     "in_hand",
-    "plan_anew",
-    "standing_of",
-    "stir_hour",
-    "tallies_of",
-    "thin_course",
     "unsuppress",
 )
 NAME = re.compile(rf"(?<![a-z_])(?:{'|'.join(NAMES)})(?![a-z_])")

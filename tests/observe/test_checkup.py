@@ -13,7 +13,7 @@ from fairpost.model.rights import MissingRight, RightKind
 from fairpost.observe.checkup import Check, Grade, check_up
 from fairpost.policy.domain_health import Finding as DomainFinding
 from fairpost.policy.domain_health import Grade as Health
-from fairpost.policy.facts import Facts, InHand, Pause, Route
+from fairpost.policy.facts import Claims, Facts, Pause, Route
 from fairpost.policy.findings import CheckedDomain, Disk, Engine, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import First, Restored, Sound
 from fairpost.transports.smtp.settings import SmtpSettings
@@ -204,12 +204,12 @@ OLD = replace(AGED, age_s=8_000)
             "wrong password",
         ),
         (
-            facts(in_hand={AccountId(1): InHand(in_doubt=1, undecided=1)}),
+            facts(claimed={AccountId(1): Claims(in_doubt=1, undecided=1)}),
             "mail",
             Grade.PROBLEM,
             "1 e-mail",
         ),
-        (facts(in_hand={AccountId(1): InHand(in_doubt=2)}), "mail", Grade.NOTE, "2 e-mails"),
+        (facts(claimed={AccountId(1): Claims(in_doubt=2)}), "mail", Grade.NOTE, "2 e-mails"),
         (facts(routes=[Route(route="news", waiting=1)]), "mail", Grade.PROBLEM, "news"),
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "",
@@ -252,8 +252,8 @@ def test_no_engine_is_a_note_and_waiting_mail_makes_it_a_problem() -> None:
     assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven]))) == ["engine"]
     later = Route(route="default", waiting=1, due=False, next_at=NOW + timedelta(days=1))
     assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], routes=[later]))) == ["engine"]
-    left = {AccountId(1): InHand(sending=1)}
-    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], routes=[], in_hand=left))) == [
+    left = {AccountId(1): Claims(sending=1)}
+    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], routes=[], claimed=left))) == [
         "engine"
     ]
     pause = Pause(

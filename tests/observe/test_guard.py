@@ -23,6 +23,7 @@ from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
 from fairpost.observe.guard import Guarded, guard, remember
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
+from fairpost.reasons.events import message
 from fairpost.reasons.rendering import brief
 from fairpost.store.binaries import find_binaries
 from fairpost.store.embedded import EmbeddedServer
@@ -122,8 +123,9 @@ async def test_a_copied_database_sends_nothing_until_resumed(
     async with another(server_url, urlsplit(url).path[1:]) as copied, Store.open(copied) as copy:
         guarded = await guard(copy, tmp_path / "elsewhere")
         assert {before, await oid(copy)} <= set(re.findall(r"\d+", signs(guarded)))
-        assert guarded.text is not None
-        assert guarded.text.endswith("fairpost resume --all")
+        (event,) = guarded.events()
+        assert event.code == "database.restored"
+        assert message(event).endswith("fairpost resume --all")
         (account,) = await copy.accounts()
         runner = await Runner.start(copy, ScriptedTransport(), account.id, owner="test")
         assert runner is not None
@@ -240,8 +242,8 @@ async def test_a_home_that_cannot_be_written_to_is_reported_and_stops_nothing(st
     (home / "engines").write_text("a file, where a folder should be")
     guarded = await remember(store, home)
     assert guarded.is_sound
-    assert guarded.trouble is not None
-    assert str(home / "engines") in guarded.trouble
+    (event,) = guarded.events()
+    assert (event.code, event.params["folder"]) == ("database.not_remembered", str(home / "engines"))
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"beats": "many"}', '{"at": "noon"}'])

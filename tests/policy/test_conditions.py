@@ -13,7 +13,7 @@ from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
 from fairpost.model.troubles import Troubles
 from fairpost.policy.conditions import Condition, Tone, diagnose, headline, of_hold, of_route
-from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
+from fairpost.policy.facts import BlockedMail, Claims, Facts, Hold, Pause, Route
 from fairpost.reasons.rendering import command, told
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.facts import missing
@@ -234,7 +234,7 @@ def test_mail_for_later_says_when_the_next_is_due_unless_something_is_due() -> N
 
 
 def test_mail_in_doubt_is_for_a_person_or_for_an_engine() -> None:
-    found = diagnose(replace(ALL_WELL, in_hand={AccountId(1): InHand(in_doubt=3, undecided=2)}))
+    found = diagnose(replace(ALL_WELL, claimed={AccountId(1): Claims(in_doubt=3, undecided=2)}))
     assert [(each.code, each.waiting, each.tone) for each in found] == [
         ("mail.undecided", 2, Tone.STOPPED),
         ("mail.in_doubt", 1, Tone.WAITING),
@@ -242,9 +242,9 @@ def test_mail_in_doubt_is_for_a_person_or_for_an_engine() -> None:
 
 
 def test_mail_of_a_worker_that_is_gone_is_reported() -> None:
-    in_hand = {AccountId(1): InHand(claimed=3, sending=1)}
-    assert diagnose(replace(ALL_WELL, in_hand=in_hand)) == []
-    found = only(replace(ALL_WELL, in_hand=in_hand, routes=[], accounts=[account(driven=False)]))
+    claimed = {AccountId(1): Claims(claimed=3, sending=1)}
+    assert diagnose(replace(ALL_WELL, claimed=claimed)) == []
+    found = only(replace(ALL_WELL, claimed=claimed, routes=[], accounts=[account(driven=False)]))
     assert (found.code, found.waiting) == ("mail.stranded", 4)
 
 

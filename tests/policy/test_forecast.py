@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fairpost.model.account import DailyMode, Limits, Rest, RestReason, Usage, WarmUp
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
+from fairpost.model.reason import Reason
 from fairpost.model.window import Quota, SendingWindow
 from fairpost.policy.forecast import (
     Bottleneck,
@@ -23,7 +24,6 @@ from fairpost.policy.forecast import (
     Plan,
     Sender,
     forecast,
-    moment_in_words,
     suggestions,
     track,
 )
@@ -35,7 +35,7 @@ from fairpost.policy.limits import charge
 from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.policy.windows import is_open, local_day, next_open
 from fairpost.providers.presets import read_presets
-from fairpost.reasons.rendering import sentence
+from fairpost.reasons.rendering import sentence, soon, suggested
 from tests.facts import missing
 from tests.policy.reference_forecast import Sent, sends
 
@@ -464,7 +464,8 @@ def test_a_suggestion_is_a_variant_that_was_computed() -> None:
     (one_more,) = suggestions(plan, senders, now=NOW)
     assert one_more.ends_at == forecast(plan, of_preset("gmail", 2), now=NOW).ends_at
     assert one_more.saves_s == DAY_S
-    assert missing(one_more.words, "gmail-1", "today 13:04", "Tuesday 13:04") == []
+    assert one_more.change == Reason("suggestion.account", account="gmail-1")
+    assert missing(suggested(one_more, "UTC", now=NOW), "gmail-1", "today 13:04", "Tuesday 13:04") == []
 
 
 def test_the_best_come_first_and_no_more_than_three() -> None:
@@ -508,7 +509,14 @@ def test_without_a_pause_of_the_campaign_it_goes_as_fast_as_the_accounts_let_it(
     ],
 )
 def test_a_moment_is_said_by_the_clock_there(moment: datetime, words: str) -> None:
-    assert moment_in_words(moment, "Europe/Berlin", NOW) == words
+    assert soon(moment, "Europe/Berlin", NOW) == words
+
+
+def test_every_bottleneck_has_a_code() -> None:
+    for bottleneck in Bottleneck:
+        waits: dict[Bottleneck, timedelta] = {bottleneck: HOUR} if bottleneck is not Bottleneck.NOTHING else {}
+        why = SendCounts(["a"], steps=1, timezone="UTC").forecast(waits, now=NOW).why
+        assert sentence(why).endswith("." if bottleneck is Bottleneck.NOTHING else ": 100% of their waiting time.")
 
 
 # ── over time ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -88,7 +88,7 @@ async def test_an_account_that_was_removed_is_not_missed(store: Store, account: 
     """Also if no engine ran in the meantime: the database still remembers it."""
     await store.remove_account("anna")
     await fail_over(store)
-    await store.bury_engine("b")
+    await store.reclaim_engine("b")
     assert await confirm(store, "a", _1=10) == CONFIRMED
 
 
@@ -199,9 +199,9 @@ async def test_engines_are_asked_that_were_here_in_the_last_minute_that_the_data
 async def test_the_heir_of_a_dead_engine_answers_for_it(store: Store, account: AccountId) -> None:
     await fail_over(store)
     assert (await confirm(store, "a")).waits_for == ("b",)
-    await store.bury_engine("b", heir="c")
+    await store.reclaim_engine("b", heir="c")
     assert (await confirm(store, "a")).waits_for == ("b",), "it is dead, and what it knew was not compared"
-    await store.bury_engine("c", heir="d")
+    await store.reclaim_engine("c", heir="d")
     assert await confirm(store, "d") == CONFIRMED
 
 
@@ -210,14 +210,14 @@ async def test_the_steps_of_a_dead_engine_are_compared_before_anything_is_sent(
 ) -> None:
     await fail_over(store)
     await confirm(store, "a")
-    await store.bury_engine("b", heir="c")
+    await store.reclaim_engine("b", heir="c")
     assert (await confirm(store, "c", _1=11)).verdict == "behind"
     assert (await confirm(store, "a")).verdict == "waiting"
     assert not await store.ask_about_server()
 
 
 async def test_a_dead_engine_that_was_not_asked_is_forgotten(store: Store, account: AccountId) -> None:
-    await store.bury_engine("b", heir="a")
+    await store.reclaim_engine("b", heir="a")
     await fail_over(store)
     assert await confirm(store, "a") == CONFIRMED
 
@@ -227,7 +227,7 @@ async def test_engines_that_are_back_keep_what_they_held_however_long_the_server
 ) -> None:
     lease = await store.take_lease(account, owner="a", seconds=60)
     assert lease is not None
-    await store.bury_engine("b")
+    await store.reclaim_engine("b")
     await store.value("UPDATE fairpost.leases SET until = now() - interval '1 hour'")
     await fail_over(store)
     await store.ask_about_server()

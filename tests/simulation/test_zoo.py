@@ -69,7 +69,7 @@ def outgoing(number: int) -> Outgoing:
     )
 
 
-def mind(behaviour: Behaviour) -> Decide:
+def decide_as(behaviour: Behaviour) -> Decide:
     assert behaviour.smtp is not None
     return behaviour.smtp(chance.dice("the same for both"))
 
@@ -87,7 +87,7 @@ async def over_a_socket(store: Store, behaviour: Behaviour, emails: list[Outgoin
     async def no_delay(_: float) -> None:
         pass
 
-    inbox = InboxServer(store, ServerOptions(port=0, decide=mind(behaviour)), sleep=no_delay)
+    inbox = InboxServer(store, ServerOptions(port=0, decide=decide_as(behaviour)), sleep=no_delay)
     await inbox.start()
     timeouts = IMPATIENT.get(behaviour.name, Timeouts())
     server = Server(host="127.0.0.1", port=inbox.port, security=Security.NONE, timeouts=timeouts)
@@ -104,7 +104,7 @@ def simulated(behaviour: Behaviour, emails: list[Outgoing]) -> list[tuple[Any, .
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop.waits_for(lambda: False)
-        return await reports(SimulatedSmtp(mind(behaviour), Visits()), emails)
+        return await reports(SimulatedSmtp(decide_as(behaviour), Visits()), emails)
 
     return run_virtually(START, run)
 
@@ -117,7 +117,7 @@ async def test_a_provider_is_the_same_on_a_socket_and_in_a_simulation(name: str,
     assert await asyncio.to_thread(simulated, behaviour, emails) == real
 
 
-async def test_a_server_asks_its_mind_at_each_step_with_what_it_has_heard(store: Store) -> None:
+async def test_a_server_decides_at_each_step_with_what_it_has_heard(store: Store) -> None:
     heard: list[Heard] = []
 
     def note(each: Heard) -> tuple[()]:

@@ -269,7 +269,7 @@ async def look(watch: Watch) -> None:
     await watch("fail_stranded", lambda s: campaigns.fail_stranded(s, most=100))
     await watch("advance campaigns", campaigns.advance)
     await watch("wrong gates", campaigns.wrong_gates)
-    await watch("campaigns unforeseen", lambda s: campaign_progress.launched_unforeseen(s, now=now))
+    await watch("campaigns without forecast", lambda s: campaign_progress.launched_without_forecast(s, now=now))
     await watch("take a turn", lambda s: campaign_progress.take_turn(s, now=now, turn_s=60))
     dirty = await watch("dirty_senders", senders.dirty_senders)
     await watch("senders to look at", lambda s: senders.to_look_at(s, now=now))

@@ -13,6 +13,7 @@ from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.email import Recipient
 from fairpost.model.errors import FairpostError, VaultError
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.transport import SealedSecret, Security, UnknownTransport
 from fairpost.smtp.auth import Password
 from fairpost.transports.factory import opened, transport_of
@@ -108,8 +109,9 @@ def test_a_transport_and_all_it_is_made_of_show_no_password() -> None:
 
 
 def test_an_account_without_a_server_says_how_to_give_it_one() -> None:
-    with pytest.raises(FairpostError, match=r'"sales".*fairpost account set sales --smtp URL'):
+    with pytest.raises(FairpostError, match='"sales"') as error:
         transport_of(account_with(None), VAULT)
+    assert error.value.next_step == Reason("step.set_server", account="sales")
 
 
 def test_a_server_of_another_kind_concerns_its_account_only() -> None:
@@ -118,8 +120,9 @@ def test_a_server_of_another_kind_concerns_its_account_only() -> None:
 
 
 def test_a_missing_password_is_for_the_operator() -> None:
-    with pytest.raises(VaultError, match=r'"sales".*\bann\b.*fairpost account set sales'):
+    with pytest.raises(VaultError, match=r'"sales".*\bann\b') as error:
         transport_of(account_with(SERVER, secret=None), VAULT)
+    assert error.value.next_step == Reason("step.set_password", account="sales")
 
 
 def test_a_key_that_is_not_here_is_for_the_operator() -> None:

@@ -89,9 +89,9 @@ async def provider(
         return
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificates.good.cert, certificates.good.key)
-    mind = seen_by(behaviour.smtp(chance.dice(f"{seed} {watched.account}")), watched.account, visits)
+    decide = seen_by(behaviour.smtp(chance.dice(f"{seed} {watched.account}")), watched.account, visits)
     is_encrypted = behaviour.name == "tls-breaks"
-    options = ServerOptions(port=0, decide=mind, tls=tls if is_encrypted else None, implicit_tls=is_encrypted)
+    options = ServerOptions(port=0, decide=decide, tls=tls if is_encrypted else None, implicit_tls=is_encrypted)
     server = InboxServer(store, options)
     await server.start()
     try:

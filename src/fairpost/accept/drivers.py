@@ -120,7 +120,7 @@ def _require_schema(error: Exception) -> None:
     """Raise MigrationError if the driver's error, or the error that it wraps, means that the schema is missing."""
     if codes_of(error) & _NO_SCHEMA:
         raise MigrationError(
-            "This database does not have the schema that Fairpost requires.", then="Run: fairpost db migrate"
+            "This database does not have the schema that Fairpost requires. Run: fairpost db migrate"
         ) from error
 
 

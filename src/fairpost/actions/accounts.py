@@ -1,7 +1,7 @@
 """Actions on sender accounts: add, change, pause, resume, unblock and remove.
 
-Requests contain only sealed secrets. Before calling an action, front ends check whether the workspace may use the
-mailbox or the server.
+Requests contain only sealed secrets. Before a front end logs in to a server or seals a secret for it, it calls
+`require_server`, because looking up a host takes too long for a commit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,10 @@ from fairpost.model.errors import NotFound, Refusal
 from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
 from fairpost.model.transport import ServerSettings
+from fairpost.smtp.guard import NetworkGuard
 from fairpost.store import blocks, workspaces
 from fairpost.store.store import Store
+from fairpost.transports.guarded import server_refusal
 from fairpost.transports.registry import kind_of
 
 OF_WORKSPACE_MAX = 1000
@@ -88,6 +90,13 @@ class Unblock:
 
     name: str
     workspace: str | None = field(default=None)
+
+
+async def require_server(server: ServerSettings | None, guard: NetworkGuard) -> None:
+    """Refuses servers that an engine would not use for a workspace's account."""
+    wrong = await server_refusal(server, guard) if server is not None else None
+    if server is not None and wrong is not None:
+        raise Refusal("account.wrong_server", field=f"{server.kind}.{wrong.field}".rstrip("."), rule=wrong.rule)
 
 
 @action("account.add")

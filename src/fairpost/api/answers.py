@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     PlainSerializer,
     StringConstraints,
     WithJsonSchema,
@@ -66,6 +67,30 @@ def _within_reason(moment: datetime) -> datetime:
     return moment
 
 
+def _storable(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Rejects text anywhere in the object that PostgreSQL cannot store."""
+    left: list[Any] = [given]
+    while left:
+        match left.pop():
+            case str(text) if "\0" in text:
+                raise ValueError("must not contain NUL characters")
+            case str(text):
+                require_unicode(text)
+            case dict(fields):
+                left += [*fields, *fields.values()]
+            case list(items):
+                left += items
+    return given
+
+
+def require_unicode(text: str) -> None:
+    """Rejects lone surrogates, which JSON can contain but UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode") from None
+
+
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 MOMENT_WORDS = "a time with a time zone, such as 2030-01-31T09:00:00Z"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
@@ -74,6 +99,7 @@ When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_withi
 NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str, StringConstraints(pattern=NO_NUL)]
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(lambda given: _storable(given))]
 INTEGER_MAX = 2_147_483_647  # the maximum of PostgreSQL's type `integer`
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 ReasonCode = Annotated[

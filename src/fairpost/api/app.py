@@ -242,13 +242,8 @@ async def _ours(request: Request, error: Exception) -> Response:
         case asyncpg.PostgresError() if error.sqlstate == "FP004":
             return failure(ApiError("not_found", "Not found in this workspace."))
         case asyncpg.DataError() | asyncpg.CharacterNotInRepertoireError() | asyncpg.CheckViolationError():
-            return failure(
-                ApiError(
-                    "invalid",
-                    "One of the values cannot be stored.",
-                    details=[{"field": "", "message": str(error)[:300]}],
-                )
-            )
+            words = "One of the values cannot be stored."  # the driver's text could contain the value
+            return failure(ApiError("invalid", words, details=[{"field": "", "message": "cannot be stored"}]))
         case asyncpg.ForeignKeyViolationError() | asyncpg.UniqueViolationError():
             return failure(ApiError("conflict", "Conflicting update. Nothing was changed. Try again."))
         case DatabaseUnavailable():

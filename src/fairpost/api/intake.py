@@ -77,16 +77,14 @@ async def submit_json(
     caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
 ) -> list[Taken | Refused]:
     """Submits a serialized list of e-mails in `store`'s transaction. Returns a result for each e-mail, in order."""
-    rows = await store.fetch(
-        "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
+    rows = await store.submit(
         caller.workspace,
         emails,
-        service.settings.user_daily_max or None,
-        service.settings.user_waiting_max or None,
-        clock.stated(),
-        caller.user,
-        service.settings.daily_max_of_workspace or None,
-        requests,
+        user=caller.user,
+        daily_max=service.settings.user_daily_max or None,
+        waiting_max=service.settings.user_waiting_max or None,
+        workspace_max=service.settings.daily_max_of_workspace or None,
+        requests=requests,
     )
     return [_result(row) for row in rows]
 

@@ -5,13 +5,15 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from fairpost.actions.accounts import require_server
+from fairpost.api.acting import refused
 from fairpost.api.answers import RequestModel
 from fairpost.api.errors import invalid
 from fairpost.api.shapes.servers import AnyServer, OtherServer, server_answer
+from fairpost.model.errors import Refusal
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.transports.described import WrongSetting
-from fairpost.transports.guarded import server_refusal
 from fairpost.transports.kind import TransportKind
 from fairpost.transports.registry import kind_of, kinds
 
@@ -37,18 +39,15 @@ def given_server(
     try:
         return kind.requested(old, _plain(getattr(given, kind.name)), mailbox=mailbox)
     except WrongSetting as wrong:
-        raise _invalid(kind, wrong) from None
+        raise invalid(f"{kind.name}.{wrong.field}".rstrip("."), wrong.rule) from None
 
 
 async def check_server(server: ServerSettings | None, guard: NetworkGuard) -> None:
     """Rejects servers in the operator's network and unknown hosts. Raises ApiError."""
-    refused = await server_refusal(server, guard) if server is not None else None
-    if server is not None and refused is not None:
-        raise _invalid(kind_of(server), refused)
-
-
-def _invalid(kind: TransportKind[Any], wrong: WrongSetting) -> Exception:
-    return invalid(f"{kind.name}.{wrong.field}".rstrip("."), wrong.rule)
+    try:
+        await require_server(server, guard)
+    except Refusal as refusal:
+        raise refused(refusal.reason) from None
 
 
 def _plain(given: RequestModel) -> Mapping[str, Any]:

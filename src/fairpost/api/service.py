@@ -83,7 +83,7 @@ class Service:
     async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
         """Reads a figure from a region, with a time limit. A slow query does not block other requests."""
         async with self.auth_store(region) as store:
-            await store.value("SELECT true")
+            await store.ping()
         store = await self.store_of(region)
         async with asyncio.timeout(FIGURES_S_MAX):
             return await read(store)
@@ -97,7 +97,7 @@ class Service:
 
         async def ask(region: str) -> None:
             async with self.auth_store(region) as store:
-                await store.value("SELECT true")
+                await store.ping()
 
         asked = {region: asyncio.create_task(ask(region)) for region in self.regions}
         await asyncio.wait(asked.values(), timeout=SIGHT_S_MAX)

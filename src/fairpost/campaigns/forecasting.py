@@ -99,7 +99,7 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
         failpoint("after_forecast")
 
 
-async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
+async def revised_forecast_of(store: Store, campaign: Campaign, *, now: datetime) -> str:
     """Returns the revised forecast for the remaining e-mails, in the stored format."""
     known = await campaign_progress.snapshot(store, campaign)
     return await _forecast_in_writing(store, campaign, now=now, sent=known.sent if known else 0)

@@ -82,7 +82,7 @@ async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int
     Returns the number of e-mails that already exist. Raises Refusal if the campaign is not running.
     """
     already = (await campaigns.planning(store, campaign)).scheduled
-    if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
+    if not await campaigns.replan(store, campaign.id, await _zones(store, campaign)):
         raise wrong_state(campaign, "schedule")
     await lay(store, campaign.workspace, now=now)
     return already

@@ -8,7 +8,7 @@ import typer
 from fairpost.cli.account_blocks import blocks_facts, print_blocks, unblock
 from fairpost.cli.account_share import share
 from fairpost.cli.account_view import account_facts, print_account, print_accounts
-from fairpost.cli.acting import act, act_on
+from fairpost.cli.acting import act, act_on, in_words
 from fairpost.cli.limit_options import LimitOptions, PresetOptions, chosen_limits, given_limits, with_given
 from fairpost.cli.option_groups import expanded
 from fairpost.cli.output import AsJson, note, print_json, print_table
@@ -16,7 +16,7 @@ from fairpost.cli.server_options import ServerOptions, given_server
 from fairpost.cli.session import with_store
 from fairpost.cli.verify_view import print_verification, verification_facts
 from fairpost.model.account import LIMITS, AccountStatus
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError, NotFound, Refusal
 from fairpost.model.names import NAME_RULE, POOL_RULE, is_name, is_pool
 from fairpost.settings import Settings, read_settings
 
@@ -41,6 +41,7 @@ Name = Annotated[
     ),
 ]
 KNOWN_BY_MAX = 8
+OPTIONS_OF_SERVER = {"smtp.host": "--smtp:", "smtp.imap": "--smtp:", "smtp.ca_file": "--smtp: ca_file"}
 DisplayName = Annotated[str | None, typer.Option(help="Display name for the From header. Use '' for no name.")]
 
 
@@ -329,17 +330,18 @@ def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | No
 
 async def _require_allowed(name: str, server: "ServerSettings | None", settings: Settings) -> None:
     """Refuse servers that an engine would not use. The operator's own accounts may use any server."""
+    from fairpost.actions.accounts import require_server
     from fairpost.startup.parts import network_guard
-    from fairpost.transports.guarded import server_refusal
 
     if server is None or "/" not in name:
         return
-    refused = await server_refusal(server, network_guard(settings))
-    if refused is not None:
+    try:
+        await require_server(server, network_guard(settings))
+    except Refusal as refusal:
         raise FairpostError(
-            f"Account {name} is not allowed to use this server: {refused}. Nothing was changed. "
+            f"{in_words(refusal.reason, OPTIONS_OF_SERVER)} "
             "To allow this server, set FAIRPOST_ALLOWED_NETWORKS or FAIRPOST_ALLOWED_PORTS for all engines and commands"
-        )
+        ) from None
 
 
 async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 NOT_SENT = (*MISSED, State.IN_DOUBT)
-STATES = tuple(state.stored for state in ReceiptState)
+STATES = tuple(map(str, ReceiptState))
 
 
 def recipients(
@@ -218,7 +218,7 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
         campaign,
         step,
         prospect,
-        now=await store.value("SELECT clock_timestamp()"),
+        now=await store.now(),
         public_url=read_settings().public_url,
     )
 
@@ -232,7 +232,7 @@ def _json_line(receipt: "Receipt", *, public_id: str) -> None:
 
 
 def _states(given: list[str] | None) -> tuple[str, ...]:
-    states = tuple(given or NOT_SENT)
+    states = tuple(each.replace(" ", "_") for each in given or NOT_SENT)  # earlier versions wrote "to follow"
     if wrong := [each for each in states if each not in STATES]:
         raise typer.BadParameter(f"--state must be one of {', '.join(STATES)}, got {wrong[0]}")
     return states

@@ -11,7 +11,7 @@ from fairpost.model.states import MISSED, ReceiptState, State
 if TYPE_CHECKING:
     from fairpost.observe.campaigns import CampaignView
 
-COLUMNS = tuple(state.stored for state in ReceiptState)
+COLUMNS = tuple(map(str, ReceiptState))
 
 
 def print_campaign(view: "CampaignView") -> None:

@@ -16,7 +16,7 @@ from fairpost.cli.old_forms import renewed
 GROUPS = {
     "Start": {
         "up": ("up:up", "Start Fairpost locally, with a demonstration."),
-        "status": ("status:status", "Show the current state and any reasons why mail is not being sent."),
+        "status": ("status:status", "Show the state, and why mail is not being sent."),
         "doctor": ("doctor:doctor", "Check the installation and suggest fixes."),
         "settings": ("settings:settings", "List settings with their values and sources."),
     },

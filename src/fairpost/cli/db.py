@@ -446,15 +446,15 @@ async def _status(settings: Settings) -> DatabaseStatus:
 
 
 async def _inside(conn: "asyncpg.Connection") -> dict[str, Any]:
+    from fairpost.store import server_facts
     from fairpost.store.migrations import pending
 
     todo = await pending(conn)
-    has_ledger = await conn.fetchval("SELECT to_regclass('fairpost.migrations') IS NOT NULL")
     return {
-        "version": (await conn.fetchval("SHOW server_version")).split()[0],
-        "schema_version": await conn.fetchval("SELECT max(version) FROM fairpost.migrations") if has_ledger else None,
+        "version": await server_facts.version(conn),
+        "schema_version": await server_facts.schema_version(conn),
         "pending": tuple(todo),
-        "size_bytes": await conn.fetchval("SELECT pg_database_size(current_database())"),
+        "size_bytes": await server_facts.size_bytes(conn),
     }
 
 

@@ -415,11 +415,12 @@ def _enqueue(fields: "EmailFields") -> "tuple[Enqueued, str]":
 
     from fairpost.accept.enqueue import enqueue
     from fairpost.startup.parts import connect, prepare_database
+    from fairpost.store.email_rows import public_id
 
     async def run() -> "tuple[Enqueued, str]":
         async with connect(await prepare_database(read_settings())) as conn:
             queued: Enqueued = await enqueue(conn, **fields)
-            return queued, await conn.fetchval("SELECT fairpost.public_id($1)", queued.id)
+            return queued, await public_id(conn, queued.id)
 
     return asyncio.run(run())
 

@@ -29,6 +29,11 @@ def _user(text: str) -> str:
     return text
 
 
+Faults = Annotated[
+    Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="JSON file with faults to inject.")
+]
+
+
 @app.command()
 def gmail(
     port: Annotated[
@@ -58,10 +63,7 @@ def gmail(
     daily: Annotated[
         int, typer.Option(min=0, max=10**9, help="Maximum number of messages per mailbox in 24 hours.")
     ] = 2_000,
-    faults: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="JSON file with faults to inject."),
-    ] = None,
+    faults: Faults = None,
     rewrite_message_id: Annotated[
         bool, typer.Option("--rewrite-message-id/--keep-message-id", help="Replace Message-IDs, as Gmail does.")
     ] = True,

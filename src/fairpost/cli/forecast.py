@@ -177,7 +177,7 @@ def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str,
     if plot is not None:
         save(draw_forecast(found, timezone=asked.plan.schedule.timezone), plot)
     if as_json:
-        print_json({**facts(found, helpful), **(more or {})})
+        print_json({**facts(found, helpful, asked), **(more or {})})
     else:
         show(found, helpful, asked)
 

@@ -38,7 +38,7 @@ def known_campaign(name: str, workspace: str | None) -> Known:
     from fairpost.store import campaigns
 
     async def work(store: "Store") -> Known:
-        now = await store.value("SELECT clock_timestamp()")
+        now = await store.now()
         campaign = await campaigns.campaign_named(store, workspace or read_settings().workspace, name)
         question = await asked(store, campaign, now=now)
         reality = None

@@ -10,6 +10,7 @@ from fairpost.cli.output import plain, print_table
 from fairpost.model.durations import say_duration
 from fairpost.policy.forecast import Forecast, Suggestion
 from fairpost.policy.forecast.buckets import buckets
+from fairpost.reasons.rendering import brief, sentence, suggested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ EMPTY_ROWS_MAX = 3  # longer runs of empty rows are collapsed
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def facts(found: Forecast, helpful: "Sequence[Suggestion]") -> dict[str, Any]:
+def facts(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> dict[str, Any]:
     """Return the forecast as JSON."""
     return {
         "emails": found.emails,
@@ -31,7 +32,8 @@ def facts(found: Forecast, helpful: "Sequence[Suggestion]") -> dict[str, Any]:
         "ends_at": found.ends_at,
         "finished_after_s": found.finished_after_s,
         "bottleneck": found.bottleneck.value,
-        "why": found.why,
+        "why": sentence(found.why),
+        "why_code": found.why.code,
         "per_account": found.per_account,
         "per_step": [
             {"step": number, "emails": step.emails, "first_at": step.first_at, "last_at": step.last_at}
@@ -40,7 +42,16 @@ def facts(found: Forecast, helpful: "Sequence[Suggestion]") -> dict[str, Any]:
         "per_day": [[day.isoformat(), count] for day, count in found.per_day],
         "per_hour": found.per_hour,
         "waited_s": {reason.value: waited_s for reason, waited_s in found.waited_s.items()},
-        "suggestions": helpful,
+        "suggestions": [
+            {
+                "change": brief(each.change),
+                "change_code": each.change.code,
+                "ends_at": each.ends_at,
+                "saves_s": each.saves_s,
+                "words": suggested(each, asked.plan.schedule.timezone, now=asked.now),
+            }
+            for each in helpful
+        ],
     }
 
 
@@ -58,11 +69,11 @@ def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> No
     if len(found.per_step) > 1:
         _print_steps(found, timezone)
     _print_bars(found, timezone)
-    typer.echo(f"\nBottleneck: {found.bottleneck}. {found.why}")
+    typer.echo(f"\nBottleneck: {found.bottleneck}. {sentence(found.why)}")
     if helpful:
         typer.echo("To finish sooner:")
     for each in helpful:
-        typer.echo(f"  {plain(each.words)}")
+        typer.echo(f"  {plain(suggested(each, timezone, now=asked.now))}")
 
 
 def _print_accounts(found: Forecast, asked: "Asked") -> None:

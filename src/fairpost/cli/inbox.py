@@ -74,10 +74,10 @@ def _provider(name: str) -> Any:
     from fairpost.dev.simulate.zoo import ZOO
     from fairpost.system import chance
 
-    minds = {each.name: each.smtp for each in ZOO.values() if each.smtp is not None}
-    if name not in minds:
-        raise typer.BadParameter(f"there is no {name}. Use one of: {', '.join(minds)}")
-    return minds[name](chance.roll)
+    servers = {each.name: each.smtp for each in ZOO.values() if each.smtp is not None}
+    if name not in servers:
+        raise typer.BadParameter(f"there is no {name}. Use one of: {', '.join(servers)}")
+    return servers[name](chance.roll)
 
 
 @app.command()

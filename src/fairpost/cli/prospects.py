@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove recipients.")
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address. Case is ignored.")]
+List = Annotated[str, typer.Argument(metavar="LIST", help="Name of the list.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or `-` for standard input.")]
 Columns = Annotated[
     list[str] | None,
@@ -201,6 +202,21 @@ def remove(address: Address, workspace: Workspace = "") -> None:
 
     act(prospects.remove, prospects.NamedProspect(workspace=workspace, address=address))
     typer.echo(f"removed {address}")
+
+
+@app.command("remove-list")
+def remove_list(name: List, workspace: Workspace = "") -> None:
+    """Remove a list. The list's prospects are kept.
+
+    A list cannot be removed while a campaign uses it.
+
+    \b
+    Example: fairpost prospects remove-list spring
+    """
+    from fairpost.actions import prospects
+
+    act(prospects.remove_list, prospects.RemoveList(workspace=workspace, name=name))
+    typer.echo(f"removed list {name}")
 
 
 def _set_paused(address: str, workspace: str, *, is_paused: bool) -> None:

@@ -182,7 +182,7 @@ def providers(
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check how providers that hang or reject e-mails affect other mail.
+    """Check how providers that hang or reject mail affect others.
 
     Runs complete engines against simulated providers on a virtual clock: providers that are slow, hang at a particular step, greylist, defer one recipient, reject one sender, are down for an hour, and more. The accounts pause between e-mails, and several senders share each account. Throughout the run, the simulation checks claims, waiting times, idle accounts, limits, the log, and which senders a problem affects. Exits with code 1 if a check fails. Running all cases takes several minutes.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show the current state and any reasons why mail is not being sent.
+    """Show the state, and why mail is not being sent.
 
     The command takes the same amount of time regardless of the number of e-mails. Scheduled and ready e-mails are counted
     together as waiting.

@@ -14,7 +14,7 @@ from typing import assert_never
 from fairpost.engine.blame import Books
 from fairpost.engine.claims import ClaimGroup
 from fairpost.engine.lease import HeldLease
-from fairpost.engine.personalize import personal
+from fairpost.engine.personalize import personalize
 from fairpost.engine.results import Idle, Rested
 from fairpost.model.email import Outgoing
 from fairpost.model.engine import Claim
@@ -157,15 +157,15 @@ class Batch:
 
     def _take(self, emails: Iterable[Outgoing]) -> None:
         """Add claimed e-mails. Urgent e-mails are inserted before the existing ones."""
-        emails = [self._personal(email) for email in emails]
+        emails = [self._personalized(email) for email in emails]
         urgent = [email for email in emails if email.email_class is EmailClass.URGENT]
         self._emails.extendleft(reversed(urgent))
         self._emails.extend(email for email in emails if email.email_class is not EmailClass.URGENT)
         self._low = len(self._emails) // 4 if len(self._emails) >= AHEAD_MIN else 0
 
-    def _personal(self, email: Outgoing) -> Outgoing:
+    def _personalized(self, email: Outgoing) -> Outgoing:
         try:
-            return personal(email)
+            return personalize(email)
         except (TemplateError, Unrenderable) as error:
             self._unsendable[email.id] = Reason("email.fields_missing", problem=str(error))
             return email

@@ -32,7 +32,7 @@ from fairpost.model.reason import Log, Reason
 from fairpost.policy.packing import SHARED_MAX
 from fairpost.policy.placement import Plan, plan
 from fairpost.store.blocks import blocked_for_all
-from fairpost.store.connections import connect
+from fairpost.store.connections import connect, probe
 from fairpost.store.migrations import require_known
 from fairpost.store.store import Store
 from fairpost.store.trouble import DRIVER_ERRORS
@@ -135,7 +135,7 @@ class Orchestrator:
             return False
         try:
             if not self._fleet.pids:
-                await self._store.bury_engine(self._options.owner)
+                await self._store.reclaim_engine(self._options.owner)
             await self._store.engine_gone(self._options.owner)
         except (DatabaseUnavailable, *DRIVER_ERRORS):
             return False
@@ -278,7 +278,7 @@ class Orchestrator:
             conn.add_termination_listener(lambda _: lost.set())
             await conn.add_listener("fairpost", lambda *notified: self.notified(notified[-1]))
             while not lost.is_set():
-                await conn.execute("SELECT")
+                await probe(conn)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(lost.wait(), LISTENER_S)
         finally:

@@ -7,7 +7,7 @@ from fairpost.model.email import Outgoing
 from fairpost.templates.rendering import Template, compile_template
 
 
-def personal(email: Outgoing) -> Outgoing:
+def personalize(email: Outgoing) -> Outgoing:
     """Return the content as it is sent. Raises Unrenderable if the recipient's fields do not fit the template."""
     content, bulk = email.content, email.bulk
     url = bulk.unsubscribe_url if bulk else None

@@ -9,14 +9,14 @@ from fairpost.model.quick import quick
 
 
 class Idle(StrEnum):
-    EMPTY = "nothing is waiting for this account"
-    BUSY = "other accounts claimed the waiting e-mails"
-    INACTIVE = "the account is not active"
-    CHANGED = "the account's settings were changed"
-    PAUSED = "all sending is paused"
-    NOT_YET = "the account may not send yet"
-    EXHAUSTED = "the account's daily limit is reached"
-    LOST = "the lease is lost"
+    EMPTY = "empty"  # nothing is waiting for this account
+    BUSY = "busy"  # other accounts claimed the waiting e-mails
+    INACTIVE = "inactive"
+    CHANGED = "changed"  # the account's settings were changed
+    PAUSED = "paused"  # all sending is paused
+    NOT_YET = "not_yet"
+    EXHAUSTED = "exhausted"  # the account's daily limit is reached
+    LOST = "lost"  # the lease is lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,14 @@ TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # pauses between attempts, increas
 
 
 class Ending(StrEnum):
-    TAKEN = "another worker is working on the account"
-    IDLE = "there was nothing to do"
-    RESTING = "the account may not send for a while"
-    LOST = "the lease was lost"
-    INACTIVE = "the account is not active"
-    CHANGED = "the account's settings were changed"
-    EXHAUSTED = "the account's daily limit is reached"
-    STOPPED = "stopped on request"
+    TAKEN = "taken"  # another worker is working on the account
+    IDLE = "idle"
+    RESTING = "resting"  # the account may not send for a while
+    LOST = "lost"  # the lease was lost
+    INACTIVE = "inactive"
+    CHANGED = "changed"  # the account's settings were changed
+    EXHAUSTED = "exhausted"  # the account's daily limit is reached
+    STOPPED = "stopped"  # stopped on request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ stored in one commit.
 
 from datetime import datetime, timedelta
 
-from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
+from fairpost.campaigns.forecasting import SECONDS_MAX, remember, revised_forecast_of
 from fairpost.maintenance.loop import failed, keep_stepping
 from fairpost.model.reason import Log
 from fairpost.store import campaign_progress, campaigns
@@ -18,13 +18,13 @@ from fairpost.system.failpoints import failpoint
 
 LOOK_S = 2.0
 COUNTING_S_MAX = 1.0  # time limit for one commit
-OUTLOOK_EVERY_S = 60.0
+REVISE_EVERY_S = 60.0
 COST_MAX = 0.01  # maximum fraction of time spent on forecasts; slow forecasts are revised less often
 TURN_S = 6 * SECONDS_MAX  # after this time, an engine that has reserved a forecast is considered dead
 SAID_AGAIN_S = 600.0
 
 
-class CourseWatch:
+class ProgressWatch:
     def __init__(self, store: Store, log: Log) -> None:
         self._store = store
         self._log = log
@@ -38,22 +38,22 @@ class CourseWatch:
         await campaign_progress.count(self._store, seconds_max=COUNTING_S_MAX)
         failpoint("after_count")
         now = await self._store.now()
-        for unforeseen in await campaign_progress.launched_unforeseen(self._store, now=now):
-            await remember(self._store, await campaigns.campaign_by_id(self._store, unforeseen), now=now)
+        for lacking in await campaign_progress.launched_without_forecast(self._store, now=now):
+            await remember(self._store, await campaigns.campaign_by_id(self._store, lacking), now=now)
         while (campaign_id := await campaign_progress.take_turn(self._store, now=now, turn_s=TURN_S)) is not None:
             failpoint("after_turn")
-            await self._look_out(campaign_id, now)
+            await self._revise(campaign_id, now)
 
-    async def _look_out(self, campaign_id: int, now: datetime) -> None:
+    async def _revise(self, campaign_id: int, now: datetime) -> None:
         begun_s = clock.monotonic()
         campaign = await campaigns.campaign_by_id(self._store, campaign_id)
-        written = await look_out(self._store, campaign, now=now)
-        failpoint("before_outlook")
-        every_s = max(OUTLOOK_EVERY_S, (clock.monotonic() - begun_s) / COST_MAX)
+        written = await revised_forecast_of(self._store, campaign, now=now)
+        failpoint("before_revision")
+        every_s = max(REVISE_EVERY_S, (clock.monotonic() - begun_s) / COST_MAX)
         await campaign_progress.keep_revised_forecast(
             self._store, campaign, written, next_at=now + timedelta(seconds=every_s)
         )
-        failpoint("after_outlook")
+        failpoint("after_revision")
 
     def _complain(self, error: Exception) -> None:
         if clock.monotonic() >= self._said_s + SAID_AGAIN_S:

@@ -120,7 +120,7 @@ class SenderWatch:
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:
             self._hour += HOUR
-            await senders.stir_hour(self._store, self._hour)
+            await senders.mark_hour(self._store, self._hour)
             failpoint("after_hour")
 
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:

@@ -11,17 +11,15 @@ from fairpost.model.reason import Reason, Value
 class FairpostError(Exception):
     """Base class of all our errors.
 
-    `message` describes what happened. `then` is the next step for command-line users; `next_step` is the same step as a
-    code, which the front end renders.
+    `message` describes what happened. `next_step` is the next step as a code, which the front end renders.
     """
 
     passes = False  # True if the error is temporary, so waiting helps
     next_step: Reason | None = None
 
-    def __init__(self, message: str = "", *, then: str = "", next_step: Reason | None = None) -> None:
-        super().__init__(f"{message} {then}" if then else message)
+    def __init__(self, message: str = "", *, next_step: Reason | None = None) -> None:
+        super().__init__(message)
         self.message = message
-        self.then = then
         self.next_step = next_step
 
 

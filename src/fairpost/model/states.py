@@ -106,11 +106,6 @@ class ReceiptState(StrEnum):
     SUPPRESSED = "suppressed"
     CANCELLED = "cancelled"
 
-    @property
-    def stored(self) -> str:
-        """The name of this state in the database."""
-        return "to follow" if self is ReceiptState.TO_FOLLOW else str(self)
-
 
 assert {str(state) for state in State} == {str(state) for state in ReceiptState} - {"to_follow", "parked"}
 

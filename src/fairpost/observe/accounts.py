@@ -21,7 +21,9 @@ from fairpost.policy.facts import Facts, Route
 from fairpost.policy.limits import day_errors, day_max, used
 from fairpost.policy.replies import meaning
 from fairpost.reasons.rendering import Shown, shown
+from fairpost.store.outcomes import failures
 from fairpost.store.store import Store
+from fairpost.store.waiting import own_routes, waiting_by_route
 from fairpost.transports.registry import kind_of
 
 Show = Callable[[Condition], Shown]
@@ -135,9 +137,9 @@ async def read_account_facts(store: Store, *, workspace: str | None, name: str |
     """Returns the facts that determine the conditions of one account, of a workspace's accounts, or of all accounts."""
     now = await store.now()
     if workspace is None:
-        routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
+        routes = await waiting_by_route(store, now=now)
     else:
-        routes = await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
+        routes = await own_routes(store, workspace, now=now)
     return Facts(
         now=now,
         pause=await status.read_pause(store, now=now),
@@ -165,7 +167,7 @@ def chosen(
 
 async def read_failures(store: Store, account: Account) -> list[Failure]:
     """Returns the account's newest failures. Only the latest attempts across all accounts are searched."""
-    rows = await store.fetch(_FAILURES, account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
+    rows = await failures(store, account.id, attempts_max=ATTEMPTS_SEEN_MAX, most=FAILURES_MAX)
     server = account.transport
     channel = kind_of(server).channel if isinstance(server, ServerSettings) else Channel.SMTP
     return [Failure(**row, why=_why(row["code"], row["reply"], channel)) for row in rows]
@@ -226,9 +228,3 @@ def _fits(account: AccountNow, having: str) -> bool:
 
 def _why(code: int | None, reply: str | None, channel: Channel) -> str | None:
     return meaning(Reply(code, reply or ""), channel=channel).why if code is not None else None
-
-
-_FAILURES = """
-    SELECT a.ended_at AS at, a.email_id, a.outcome, a.code, a.reply
-    FROM (SELECT a.* FROM fairpost.attempts a ORDER BY a.email_id DESC, a.n DESC LIMIT $2) a
-    WHERE a.account_id = $1 AND a.outcome <> 'sent' ORDER BY a.ended_at DESC LIMIT $3"""

@@ -15,7 +15,7 @@ from fairpost.observe.campaigns import read_routes
 from fairpost.observe.watch import Called, Watch, as_stored
 from fairpost.policy.campaign_condition import CampaignFacts, of_campaign
 from fairpost.policy.conditions import Condition
-from fairpost.store import campaigns
+from fairpost.store import campaign_progress, campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
@@ -84,19 +84,13 @@ class CampaignsWatch(Watch):
 
         Small running campaigns are counted immediately instead, as many of them as a few milliseconds allow.
         """
-        rows = await self._store.fetch(
-            """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at
-               FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id WHERE c.id = ANY ($1)""",
-            [each.id for each in shown],
-        )
+        rows = await campaign_progress.counts_of(self._store, [each.id for each in shown])
         counted = {
             row["id"]: _Counted(row["scheduled"], row["sent"], row["missed"], row["expected_at"]) for row in rows
         }
         running = [each.id for each in shown if each.state is CampaignState.RUNNING and each.id in counted]
-        for row in await self._store.fetch(
-            "SELECT w.id, n.sent, n.missed FROM unnest($1::bigint[]) w(id) CROSS JOIN LATERAL fairpost.standing_of(w.id, clock_timestamp()) n",
-            _small({id_: counted[id_].emails for id_ in running}),
-        ):
+        small = _small({id_: counted[id_].emails for id_ in running})
+        for row in await campaign_progress.count_now(self._store, small):
             known = counted[row["id"]]
             counted[row["id"]] = known._replace(sent=max(row["sent"], known.sent), missed=row["missed"])
         return counted

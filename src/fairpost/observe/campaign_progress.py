@@ -123,9 +123,7 @@ async def waiting_of(
 
 async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
     """Returns each account's share. E-mails from removed accounts are combined with those that have no account."""
-    rows = await store.fetch(
-        "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in snapshot.by_account if a is not None]
-    )
+    rows = await campaign_progress.account_names(store, [a for a in snapshot.by_account if a is not None])
     names: dict[int | None, str] = {row["id"]: row["name"] for row in rows}
     shares: dict[str | None, AccountShare] = {}
     for account, counts in snapshot.by_account.items():
@@ -142,18 +140,11 @@ async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
 
 async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
     """Checks whether e-mails are due, without counting them, because the displayed reason contains no number."""
-    row = await store.row(
-        """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
-                          WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS claimed,
-                  ARRAY(SELECT DISTINCT r.route FROM (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2
-                        ORDER BY q.due_at LIMIT $3) r) AS routes,
-                  (SELECT c.prospects FROM fairpost.campaigns c WHERE c.id = $1) AS planned""",
-        *(campaign.id, now, ROUTES_FROM),
-    )
+    row = await campaign_progress.glance(store, campaign, now=now, most=ROUTES_FROM)
     return Counts(
         members=None,
         planned=row["planned"],
         ready=len(row["routes"]),
-        in_hand=int(row["claimed"]),
+        claimed=int(row["claimed"]),
         routes=tuple(row["routes"]),
     )

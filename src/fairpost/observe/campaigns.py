@@ -14,7 +14,7 @@ from fairpost.observe.watch import Called, as_stored
 from fairpost.policy.campaign_condition import CampaignFacts, Gate, of_campaign
 from fairpost.policy.conditions import Condition, of_blocks, of_hold, of_pause, of_route
 from fairpost.policy.facts import BlockedMail, Facts, Pause, Route
-from fairpost.store import campaigns, schedules
+from fairpost.store import campaign_progress, campaigns, schedules
 from fairpost.store.blocks import read_blocks
 from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
@@ -38,7 +38,7 @@ class Counts:
     members: int | None
     planned: int
     ready: int
-    in_hand: int
+    claimed: int
     routes: tuple[str, ...]
 
 
@@ -50,20 +50,15 @@ async def view_campaign(
     called: Called = as_stored,
 ) -> CampaignView:
     """Reads a campaign. `called` maps accounts to the names that the viewer knows."""
-    now = now or await store.value("SELECT clock_timestamp()")
+    now = now or await store.now()
     progress = await campaigns.progress(store, campaign)
     schedule = await schedules.schedule_of(store, campaign.workspace)
-    found = await store.row(
-        """SELECT ARRAY(SELECT DISTINCT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2) AS routes,
-                  (SELECT count(DISTINCT m.prospect_id) FROM fairpost.campaigns c JOIN fairpost.list_members m ON m.list_id = ANY (c.lists)
-                   WHERE c.id = $1 AND m.prospect_id <= c.planned_through) AS planned""",
-        *(campaign.id, now),
-    )
+    found = await campaign_progress.due_now(store, campaign, now=now)
     counts = Counts(
         members=progress.members,
         planned=found["planned"],
         ready=progress.count("ready"),
-        in_hand=progress.count("claimed", "sending"),
+        claimed=progress.count("claimed", "sending"),
         routes=tuple(found["routes"]),
     )
     timezone = schedule.schedule.timezone
@@ -79,24 +74,17 @@ async def why_it_waits(
     now: datetime,
     called: Callable[[Account], Account],
 ) -> Condition:
-    streams = await store.fetch(
-        """SELECT s.stream, g.until, g.why, g.params FROM fairpost.campaign_streams s, fairpost.gate_of(s.workspace, s.stream, $2) g
-           WHERE s.campaign_id = $1""",
-        *(campaign.id, now),
-    )
-    next_due_at = await store.value(
-        "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at > $2 AND q.due_at < 'infinity' AND q.waiting",
-        *(campaign.id, now),
-    )
+    streams = await campaign_progress.gates_of(store, campaign, now=now)
+    next_due_at = await campaign_progress.next_due_at(store, campaign, now=now)
     facts, routes = await _facts(store, campaign, counts, now=now, called=called)
-    is_over = not counts.ready and not counts.in_hand and next_due_at is None
-    left = await store.row(_LEFT, campaign.id, LEFT_MAX) if is_over else None
+    is_over = not counts.ready and not counts.claimed and next_due_at is None
+    left = await campaign_progress.left_over(store, campaign, most=LEFT_MAX) if is_over else None
     found = CampaignFacts(
         campaign=campaign,
         members=counts.members,
         planned=counts.planned,
         ready=counts.ready,
-        in_hand=counts.in_hand,
+        claimed=counts.claimed,
         in_doubt=left["in_doubt"] if left else 0,
         parked=left["parked"] if left else 0,
         next_due_at=next_due_at,
@@ -108,13 +96,6 @@ async def why_it_waits(
         routes=[of_route(Route(route=route, waiting=0), facts) for route in routes],
     )
     return of_campaign(found)
-
-
-# When nothing is or will become due, the remaining e-mails are those in doubt, those for paused recipients, and
-# their follow-ups. There are only a few.
-_LEFT = """
-    SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked
-    FROM (SELECT q.state, q.waiting, q.parked_due FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT $2) q"""
 
 
 async def read_routes(

@@ -1,6 +1,6 @@
 """Checks for common problems. Each result is graded as OK, a note, or a problem with its next step.
 
-The facts are defined in findings.py, and observe/doctor.py reads them. diagnosis.py explains why individual e-mails are
+The facts are defined in findings.py, and observe/doctor.py reads them. policy/conditions.py explains why e-mails are
 waiting. This module only grades the reasons.
 """
 

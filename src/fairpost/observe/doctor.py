@@ -8,7 +8,7 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 
@@ -17,16 +17,13 @@ from fairpost.observe.domains import read_health
 from fairpost.observe.guard import lineage_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.findings import CheckedDomain, Disk, Engine, Environment, Holdback, Schema, Server
-from fairpost.store import workspaces
+from fairpost.store import server_facts, workspaces
 from fairpost.store.applications import applications
 from fairpost.store.connections import leads_through_pooler
 from fairpost.store.migrations import pending
 from fairpost.store.rights import missing_rights
 from fairpost.store.store import Store
 from fairpost.system import clock
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 SETTINGS = (
     "fsync",
@@ -37,15 +34,6 @@ SETTINGS = (
     "default_transaction_isolation",
     "default_transaction_read_only",
 )
-_SETTINGS = """
-SELECT s.name, s.setting, CASE s.source
-    WHEN 'user' THEN format('ALTER ROLE %I RESET %I', session_user, s.name)
-    WHEN 'database' THEN format('ALTER DATABASE %I RESET %I', current_database(), s.name)
-    WHEN 'database user' THEN format('ALTER ROLE %I IN DATABASE %I RESET %I', session_user, current_database(), s.name)
-    WHEN 'client' THEN format('take %s out of FAIRPOST_DATABASE_URL', s.name)
-    ELSE format('ALTER SYSTEM RESET %I; then: SELECT pg_reload_conf()', s.name) END AS reset
-FROM pg_settings s WHERE s.name = ANY ($1)
-"""
 LOOKS_AT_THE_CLOCK = 3  # number of measurements, of which the shortest is the most precise
 OPEN_S_MIN = 60  # transactions shorter than this are normal
 
@@ -74,17 +62,17 @@ def disks_of(places: Sequence[tuple[str, Path]]) -> list[Disk]:
 
 async def read_server(conn: "asyncpg.Connection") -> Server:
     version = conn.get_server_version()
-    rows = await conn.fetch(_SETTINGS, list(SETTINGS))
+    rows = await server_facts.settings(conn, SETTINGS)
     return Server(
-        version=(await conn.fetchval("SHOW server_version")).split()[0],
+        version=await server_facts.version(conn),
         major=version.major,
         settings={row["name"]: row["setting"] for row in rows},
         resets={row["name"]: row["reset"] for row in rows},
         skew_s=await _skew_s(conn),
         is_pooled=await leads_through_pooler(conn),
-        sees_sessions=await conn.fetchval("SELECT pg_has_role('pg_read_all_stats', 'USAGE')"),
-        is_standby=await conn.fetchval("SELECT pg_is_in_recovery()"),
-        encoding=await conn.fetchval("SHOW server_encoding"),
+        sees_sessions=await server_facts.sees_sessions(conn),
+        is_standby=await server_facts.is_standby(conn),
+        encoding=await server_facts.encoding(conn),
         transactions=await _transactions(conn),
         prepared=await _prepared(conn),
         slots=await _slots(conn),
@@ -95,7 +83,7 @@ async def _skew_s(conn: "asyncpg.Connection") -> float:
     looks = []
     for _ in range(LOOKS_AT_THE_CLOCK):
         before = clock.now()
-        there: datetime = await conn.fetchval("SELECT clock_timestamp()")
+        there = await server_facts.time(conn)
         took = clock.now() - before
         looks.append((took, (there - before - took / 2).total_seconds()))
     return min(looks)[1]
@@ -103,14 +91,7 @@ async def _skew_s(conn: "asyncpg.Connection") -> float:
 
 async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
     """Returns the transactions in this database. Those in other databases do not block cleanup in this database."""
-    rows = await conn.fetch(
-        """SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float AS age_s
-           FROM pg_stat_activity a
-           WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_start < clock_timestamp() - make_interval(secs => $1)
-             AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL) AND a.backend_type = 'client backend'
-           ORDER BY a.xact_start""",
-        float(OPEN_S_MIN),
-    )
+    rows = await server_facts.transactions(conn, older_than_s=OPEN_S_MIN)
     return [
         Holdback(
             what=f"a transaction of {row['usename']}{_of_program(row)} (process {row['pid']}, {row['state']})",
@@ -126,10 +107,7 @@ def _of_program(row: Any) -> str:
 
 
 async def _prepared(conn: "asyncpg.Connection") -> list[Holdback]:
-    rows = await conn.fetch(
-        """SELECT p.gid, extract(epoch FROM clock_timestamp() - p.prepared)::float AS age_s FROM pg_prepared_xacts p
-           WHERE p.database = current_database() ORDER BY p.prepared"""
-    )
+    rows = await server_facts.prepared(conn)
     return [
         Holdback(
             what=f"the prepared transaction {row['gid']}",
@@ -142,11 +120,7 @@ async def _prepared(conn: "asyncpg.Connection") -> list[Holdback]:
 
 async def _slots(conn: "asyncpg.Connection") -> list[Holdback]:
     try:
-        rows = await conn.fetch(
-            """SELECT s.slot_name, s.active,
-                   pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, s.restart_lsn)::bigint AS kept
-               FROM pg_replication_slots s WHERE s.restart_lsn IS NOT NULL OR s.xmin IS NOT NULL ORDER BY 3 DESC NULLS LAST"""
-        )
+        rows = await server_facts.slots(conn)
     except _REFUSED:
         return []
     return [
@@ -160,7 +134,7 @@ async def _slots(conn: "asyncpg.Connection") -> list[Holdback]:
 
 
 async def read_schema(conn: "asyncpg.Connection") -> Schema:
-    role = await conn.fetchval("SELECT current_user")
+    role = await server_facts.role(conn)
     missing = await missing_rights(conn)
     try:
         return Schema(role=role, pending=await pending(conn), missing=missing)

@@ -12,6 +12,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.states import DoubtPolicy, EmailClass, SequenceWord, State, wanted_states
 from fairpost.policy.facts import Hold, Stop
+from fairpost.store import email_rows
 from fairpost.store.reasons import stored_reason, with_reason
 from fairpost.store.store import Store
 
@@ -99,10 +100,8 @@ async def list_emails(
     """Returns the newest e-mails from the queue and the history combined. To get the next page, pass the last ID as
     `before`.
     """
-    rows = await store.fetch(
-        "SELECT * FROM fairpost.list_emails($1, $2, $3, $4, $5)",
-        *(workspace, wanted_states(states) if states else None, before, most, now),
-    )
+    wanted = wanted_states(states) if states else None
+    rows = await email_rows.list_emails(store, workspace=workspace, states=wanted, before=before, most=most, now=now)
     return [ListedEmail(**_common(row)) for row in rows]
 
 
@@ -110,9 +109,7 @@ async def listed_by_ids(
     store: Store, ids: Sequence[EmailId], *, workspace: str | None = None, now: datetime | None = None
 ) -> list[ListedEmail]:
     """Returns the e-mails with these IDs that exist in this workspace."""
-    rows = await store.fetch(
-        "SELECT * FROM fairpost.list_emails($1, NULL, NULL, NULL, $2, $3)", workspace, now, list(ids)
-    )
+    rows = await email_rows.list_by_ids(store, ids, workspace=workspace, now=now)
     return [ListedEmail(**_common(row)) for row in rows]
 
 
@@ -123,12 +120,10 @@ async def show_email(
 
     If `with_log` is False, the e-mail's attempts are left out, which saves a query.
     """
-    row = await store.row(
-        "SELECT s.*, fairpost.has_places(s.content_id) AS has_places FROM fairpost.show_email($1, $2) s", email_id, now
-    )
+    row = await email_rows.show_email(store, email_id, now=now)
     if row is None:
         raise Unknown("email.unknown", id=str(email_id))
-    log = await store.fetch("SELECT * FROM fairpost.attempts_of($1)", email_id) if with_log else ()
+    log = await email_rows.attempts_of(store, email_id) if with_log else ()
     shown = _common(row)
     shown["text"], shown["html"] = shown.pop("text_body"), shown.pop("html_body")
     return ShownEmail(
@@ -147,28 +142,9 @@ async def show_email(
     )
 
 
-async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[EmailId]:
-    """Returns which of these e-mails belong to campaigns. Campaign e-mails have keys that consist of numbers."""
-    rows = await store.fetch(
-        """SELECT q.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id) WHERE q.campaign_id IS NOT NULL
-           UNION ALL
-           SELECT e.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.emails e USING (id) WHERE e.campaign_id IS NOT NULL""",
-        list(ids),
-    )
-    return {EmailId(row["id"]) for row in rows}
-
-
 async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mapping[str, Any]]:
     """Returns the values for placeholders in campaign content. E-mails with very long fields are left out."""
-    rows = await store.fetch(
-        """SELECT x.id, x.fields
-           FROM (SELECT q.id, q.fields, q.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id)
-                 UNION ALL
-                 SELECT e.id, e.fields, e.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.emails e USING (id)) x
-           JOIN fairpost.contents c ON c.id = x.content_id
-           WHERE c.is_template AND coalesce(length(x.fields::text), 0) <= $2""",
-        *(list(ids), FIELDS_CHARS_MAX),
-    )
+    rows = await email_rows.fields_of(store, ids, chars_max=FIELDS_CHARS_MAX)
     return {EmailId(row["id"]): json.loads(row["fields"] or "{}") for row in rows}
 
 
@@ -176,7 +152,7 @@ async def pictures_of(
     store: Store, email_id: EmailId, *, types: Collection[str], bytes_max: int
 ) -> tuple[Attachment, ...]:
     """Returns the images of these types that the HTML embeds with `cid:`, in order, up to a total of `bytes_max`."""
-    rows = await store.fetch("SELECT * FROM fairpost.pictures_of($1, $2, $3)", email_id, list(types), bytes_max)
+    rows = await email_rows.pictures_of(store, email_id, types=types, bytes_max=bytes_max)
     return tuple(Attachment(**row) for row in rows)
 
 
@@ -197,14 +173,7 @@ async def stops_on(
     now: datetime | None = None,
 ) -> list[Stop]:
     """Returns holds and throttles on a workspace and on these names in it. A name may have both a hold and a throttle."""
-    rows = await store.fetch(
-        """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.kind, s.reason, s.params
-           FROM fairpost.sender_rules r CROSS JOIN LATERAL fairpost.stops_by(r) s
-           WHERE r.workspace = $1 AND (r.level, r.key) IN (('workspace', ''), ('domain', $2), ('user', $3), ('stream', $4))
-           AND s.until > coalesce($5, clock_timestamp())
-           ORDER BY r.level, s.kind <> 'held', s.kind""",
-        *(workspace, domain, user, stream, now),
-    )
+    rows = await email_rows.stops_on(store, workspace, domain=domain, user=user, stream=stream, now=now)
     return [Stop(**with_reason(row)) for row in rows]
 
 

@@ -18,10 +18,10 @@ from fairpost.model.sender import Priority, Tier
 from fairpost.policy.health import adaptive_limits, health
 from fairpost.policy.inequality import Waits, gini, jain, largest_share
 from fairpost.policy.ledger import Measure
-from fairpost.store import senders
+from fairpost.store import outcomes, senders
 from fairpost.store.reasons import stored_reasons
 from fairpost.store.store import Store
-from fairpost.system import clock
+from fairpost.store.waiting import engines_seen, waiting_by_sender
 
 HOUR = timedelta(hours=1)
 WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # hourly counters are kept for a day
@@ -270,12 +270,12 @@ async def read_fairness(
     The report is not a consistent snapshot. Show the report to people, but do not base decisions on it.
     """
     require_window(window)
-    row = await store.row(_FAIRNESS, now or clock.stated())
+    row = await senders.fairness_row(store, now=now)
     now = row["now"]
     since = now - window
     waiting_rows, served, took = await asyncio.gather(
-        store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX),
-        store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX),
+        waiting_by_sender(store, workspace, most=LISTED_MAX),
+        outcomes.served_by_sender(store, workspace, since, most=LISTED_MAX),
         read_histograms(store, since),
     )
     waiting = _waiting(waiting_rows)
@@ -293,9 +293,9 @@ async def read_fairness(
         waits={FAIR: _by_tier(took, Measure.WAIT), FIFO: _by_tier(took, Measure.WAIT_FIFO)},
         durations=_durations(took),
         throttling=await _throttling(store, workspace, now),
-        urgent=[_urgent(each) for each in await store.fetch(_URGENT, workspace, since, now, LISTED_MAX)],
-        engines=[_engine(each) for each in await store.fetch(_ENGINES, now - ENGINE_AGE_MAX)],
-        sent_total={each["name"]: each["sent_total"] for each in await store.fetch(_SENT_TOTAL)},
+        urgent=[_urgent(each) for each in await outcomes.urgent_use(store, workspace, since, now=now, most=LISTED_MAX)],
+        engines=[_engine(each) for each in await engines_seen(store, within=ENGINE_AGE_MAX, now=now)],
+        sent_total={each["name"]: each["sent_total"] for each in await outcomes.sent_by_account(store)},
         histograms=took,
     )
 
@@ -309,17 +309,17 @@ class QueueHealth:
 
 
 async def read_health(store: Store, *, now: datetime) -> QueueHealth:
-    queue = await _queue(store, await store.row(_FAIRNESS, now), queued=0, now=now)
+    queue = await _queue(store, await senders.fairness_row(store, now=now), queued=0, now=now)
     return QueueHealth(oldest_wait_s=queue.oldest_wait_s, health=queue.health)
 
 
 async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
     """Returns the part of the report that a workspace may see. That part reveals nothing about other workspaces."""
     require_window(window)
-    now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
+    now = await store.now()
     since = now - window
-    waiting = _waiting(await store.fetch("SELECT * FROM fairpost.waiting_by_sender($1, $2)", workspace, LISTED_MAX))
-    served = await store.fetch("SELECT * FROM fairpost.served_by_sender($1, $2, $3)", workspace, since, LISTED_MAX)
+    waiting = _waiting(await waiting_by_sender(store, workspace, most=LISTED_MAX))
+    served = await outcomes.served_by_sender(store, workspace, since, most=LISTED_MAX)
     waits = Waits()
     for (kind, _), took in (await read_histograms(store, since, workspace)).items():
         if kind in (Measure.WAIT, Measure.WAIT_FIFO):
@@ -341,20 +341,9 @@ async def read_hours(
     """Returns the hours in which mail was served, oldest first."""
     require_window(window)
     by_hour: dict[datetime, list[Any]] = {}
-    for row in await store.fetch("SELECT * FROM fairpost.served_by_hour($1, $2)", workspace, now - window):
+    for row in await outcomes.served_by_hour(store, workspace, now - window):
         by_hour.setdefault(row["hour"], []).append(row)
     return [EvenHour(hour=hour, users=_evenness(by_hour[hour])) for hour in sorted(by_hour)]
-
-
-_FAIRNESS = "SELECT f.*, coalesce($1, clock_timestamp()) AS now FROM fairpost.fairness f"
-_URGENT = """
-    SELECT u.workspace, sum(u.volume)::bigint AS emails, sum(u.urgent)::bigint AS urgent, (array_agg(u.user_name ORDER BY u.urgent DESC))[1] AS "user", max(u.urgent) AS user_urgent
-    FROM (SELECT a.workspace, a.user_name, sum(a.volume) AS volume, sum(a.urgent) AS urgent FROM fairpost.activity a
-          WHERE a.hour >= fairpost.hour_of($2) AND a.hour <= $3 AND a.volume > 0 AND ($1::text IS NULL OR a.workspace = $1) GROUP BY 1, 2) u
-    GROUP BY 1 HAVING sum(u.urgent) > 0 ORDER BY 3 DESC, 1 LIMIT $4"""
-_ENGINES = "SELECT e.* FROM fairpost.engines e WHERE e.seen_at > $1 ORDER BY e.id"
-_SENT_TOTAL = """
-    SELECT a.name, l.sent_total FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id ORDER BY a.name"""
 
 
 def _urgent(row: Any) -> UrgentUse:
@@ -482,7 +471,7 @@ async def read_histograms(
     store: Store, since: datetime, workspace: str | None = None
 ) -> dict[tuple[Measure, Tier], Waits]:
     """Returns the histograms of all accounts, or of a workspace's own accounts."""
-    rows = await store.fetch("SELECT * FROM fairpost.measured_since($1, $2)", since, workspace)
+    rows = await outcomes.measured_since(store, since, workspace)
     return {
         (Measure(row["kind"]), Tier(row["tier"])): Waits.from_json(
             {"total_us": row["total_us"], "buckets": json.loads(row["buckets"])}
@@ -509,8 +498,8 @@ def _took(waits: Waits) -> Took:
 
 
 async def _throttling(store: Store, workspace: str | None, now: datetime) -> Throttling:
-    counts = await store.row("SELECT * FROM fairpost.count_throttled($1, $2)", workspace, now)
-    rows = await store.fetch("SELECT * FROM fairpost.throttled($1, $2)", workspace, LISTED_MAX)
+    counts = await senders.count_throttled(store, workspace, now=now)
+    rows = await senders.throttled(store, workspace, most=LISTED_MAX)
     return Throttling(**counts, latest=[_throttled(row) for row in rows])
 
 

@@ -11,6 +11,7 @@ from fairpost.observe.status import read_facts
 from fairpost.policy.conditions import Condition, diagnose
 from fairpost.policy.inequality import Waits
 from fairpost.policy.ledger import Measure
+from fairpost.store.outcomes import sent_by_account
 from fairpost.store.store import Store
 from fairpost.transports.registry import KINDS
 
@@ -55,7 +56,7 @@ class FiguresReader:
 
     async def _sent_now(self, store: Store) -> Mapping[str, int]:
         now: dict[int, int] = {}
-        for row in await store.fetch(_SENT):
+        for row in await sent_by_account(store):
             kind = row["kind"] if row["kind"] in KINDS else OTHER
             more = max(0, row["sent_total"] - self._sent_by.get(row["id"], 0))
             self._sent[kind] = self._sent.get(kind, 0) + more
@@ -75,10 +76,6 @@ class FiguresReader:
             self._before, self._since = _difference(told, newer), now
         self._told = told
         return told
-
-
-_SENT = """
-    SELECT a.id, a.transport ->> 'kind' AS kind, l.sent_total FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"""
 
 
 def _sum(one: Histograms, other: Histograms) -> dict[tuple[Measure, Tier], Waits]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, assert_never
 from uuid import UUID, uuid4
 
+from fairpost.model.reason import Reason
 from fairpost.policy.restored import (
     GUARD,
     FailedOver,
@@ -27,7 +28,7 @@ from fairpost.policy.restored import (
     judge_newcomer,
     why_paused,
 )
-from fairpost.reasons.rendering import command, sentence
+from fairpost.store import lives
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
@@ -37,17 +38,22 @@ _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` explains why the file
-    cannot be written.
-    """
+    """The result. `trouble` is set if this engine's memory cannot be written."""
 
     lineage: Lineage
-    text: str | None = None
-    trouble: str | None = None
+    trouble: Reason | None = None
 
     @property
     def is_sound(self) -> bool:
         return not isinstance(self.lineage, Restored)
+
+    def events(self) -> tuple[Reason, ...]:
+        """Returns what to log, or nothing if all is well."""
+        match self.lineage:
+            case Restored(signs):
+                return (Reason("database.restored", why=why_paused(signs)),)
+            case _:
+                return () if self.trouble is None else (self.trouble,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ async def guard(store: Store, home: Path) -> Guarded:
     lineage = await _judge(store, look)
     match lineage:
         case First():
-            await store.value("SELECT fairpost.remember_identity($1)", look.seen.folder)
+            await lives.remember_identity(store, look.seen.folder)
         case Restored(signs):
             life = UUID(look.known.life) if look.known and look.known.life else None
             await store.pause_restored(why_paused(signs), GUARD, life=life)
@@ -84,7 +90,7 @@ async def guard(store: Store, home: Path) -> Guarded:
             await _update(store, look)
         case _:
             assert_never(lineage)
-    return Guarded(lineage=lineage, text=_in_words(lineage))
+    return Guarded(lineage=lineage)
 
 
 async def remember(store: Store, home: Path) -> Guarded:
@@ -94,7 +100,7 @@ async def remember(store: Store, home: Path) -> Guarded:
     if not guarded.is_sound or look.known is None or look.known.life is None:
         return guarded
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
-    row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
+    row = await lives.check_identity(store, life, engine, socket.gethostname())
     if row is None:
         return guarded  # sending was just resumed, which starts a new life of the database
     memory = Memory(
@@ -120,29 +126,23 @@ async def _look(store: Store, home: Path) -> _Look:
     # The file is read first. If another process then writes to both the file and the database, only the state read from
     # the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
-    row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
+    row = await lives.known_identity(store)
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
-    now = await store.row("SELECT * FROM fairpost.identity_now()")
+    now = await lives.identity_now(store)
     return _Look(memories=memories, known=known, seen=Identity(**now, folder=await _folder(store, home)))
 
 
 async def _judge(store: Store, look: _Look) -> Lineage:
     if look.known is None:
-        is_empty = await store.value("SELECT NOT EXISTS (SELECT FROM fairpost.queue)")
-        return judge_newcomer(look.seen, look.memories.values(), is_empty=is_empty)
-    row = await store.row(
-        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.identity_checks o) AS last_at,
-                  EXISTS (SELECT FROM fairpost.engines e WHERE e.asked IS NOT NULL) AS is_asked
-           FROM (SELECT) one LEFT JOIN fairpost.identity_checks w ON w.engine = $1""",
-        UUID(look.memory.engine) if look.memory else None,
-    )
+        return judge_newcomer(look.seen, look.memories.values(), is_empty=await lives.is_empty(store))
+    row = await lives.statement_about(store, look.memory.engine if look.memory else None)
     return judge_identity(look.known, look.seen, look.memory, Statement(**row))
 
 
 async def _update(store: Store, look: _Look) -> None:
     known, seen = look.known, look.seen
     if known and known.life and (known.timeline, known.folder) != (seen.timeline, seen.folder):
-        await store.value("SELECT fairpost.update_identity($1, $2)", UUID(known.life), seen.folder)
+        await lives.update_identity(store, known.life, seen.folder)
 
 
 async def _folder(store: Store, home: Path) -> str | None:
@@ -150,7 +150,7 @@ async def _folder(store: Store, home: Path) -> str | None:
     machine.
     """
     data = home / "postgres" / "data"
-    where = await store.value("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
+    where = await lives.data_directory(store)
     if where is None or Path(where) != data:
         return None
     return await asyncio.to_thread(notes.inodes, [data / name for name in _LASTING])
@@ -166,20 +166,10 @@ def _memories(home: Path) -> dict[str, Memory]:
     return found
 
 
-def _keep(home: Path, memory: Memory) -> str | None:
+def _keep(home: Path, memory: Memory) -> Reason | None:
     note: dict[str, Any] = {name: getattr(memory, name) for name in Memory.__slots__ if name != "life"}
     try:
         notes.write_note(home / "engines", memory.life, {**note, "at": memory.at.isoformat()})
     except OSError as error:
-        return f"{home / 'engines'} cannot be written to ({error.strerror}), so a restore may go unnoticed"
+        return Reason("database.not_remembered", folder=str(home / "engines"), why=error.strerror)
     return None
-
-
-def _in_words(lineage: Lineage) -> str | None:
-    match lineage:
-        case First() | Sound() | FailedOver():
-            return None
-        case Restored(signs):
-            return f"{sentence(reason := why_paused(signs))} {command(reason)}"
-        case _:
-            assert_never(lineage)

@@ -3,11 +3,11 @@
 Each label has a limited number of values, because routes are templates and unknown paths become `other`.
 """
 
-import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairpost.store import outcomes
 from fairpost.store.store import Store
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -50,7 +50,7 @@ class HttpDurations:
             for (route, method, status, bucket), (n, total_us) in seen.items()
         ]
         try:
-            await store.value("SELECT fairpost.add_http_durations($1)", json.dumps(rows))
+            await outcomes.add_http_durations(store, rows)
         except BaseException:  # keep the durations for the next attempt
             for key, (n, total_us) in seen.items():
                 self._add(key, n, total_us)
@@ -64,7 +64,7 @@ class HttpDurations:
 async def read_http_durations(store: Store) -> list[HttpSeries]:
     counts: dict[tuple[str, str, str], list[int]] = {}
     totals_us: dict[tuple[str, str, str], int] = {}
-    for row in await store.fetch("SELECT * FROM fairpost.http_durations d ORDER BY d.route, d.method, d.status"):
+    for row in await outcomes.http_durations(store):
         key = (row["route"], row["method"], row["status"])
         counts.setdefault(key, [0] * (len(BOUNDS_S) + 1))[min(row["bucket"], len(BOUNDS_S))] += row["n"]
         totals_us[key] = totals_us.get(key, 0) + row["total_us"]

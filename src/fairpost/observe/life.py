@@ -24,6 +24,7 @@ from fairpost.policy.facts import BlockedMail, Facts, Route, Stop
 from fairpost.policy.replies import meaning
 from fairpost.policy.reply_codes import BY_REASON
 from fairpost.reasons.rendering import brief, brief_or_none, told
+from fairpost.store import email_rows
 from fairpost.store.blocks import read_blocks
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
@@ -150,7 +151,7 @@ async def life_of(
 
     `called`, `told` and `known` limit accounts, conditions and reasons to those that the caller may see.
     """
-    now = now or await store.value("SELECT clock_timestamp()")
+    now = now or await store.now()
     behind = await _background(store, email, now, called)
     email = replace(email, reason=known(email.reason) if email.reason else None)
     behind = replace(
@@ -388,24 +389,9 @@ def _policy(email: ShownEmail, *, can_be_asked: bool) -> str:
 async def _background(
     store: Store, email: ShownEmail, now: datetime, called: Callable[[Account], Account]
 ) -> Background:
-    row = await store.row(
-        """SELECT x.step, x.follows, x.evidence, c.name AS campaign,
-                  x.parked_due IS NOT NULL OR x.due_at = 'infinity' AND coalesce(p.is_paused, false) AS is_parked
-           FROM (SELECT q.campaign_id, q.prospect_id, q.step, q.follows, q.evidence, q.parked_due, q.due_at FROM fairpost.queue q WHERE q.id = $1
-                 UNION ALL
-                 SELECT e.campaign_id, e.prospect_id, e.step, e.follows, NULL, NULL, e.due_at FROM fairpost.emails e WHERE e.id = $1) x
-           LEFT JOIN fairpost.campaigns c ON c.id = x.campaign_id LEFT JOIN fairpost.prospects p ON p.id = x.prospect_id""",
-        email.id,
-    )
-    decided = await store.fetch(
-        """SELECT e.kind, e.at, e.detail ->> 'decision' AS decision, e.detail ->> 'by' AS by FROM fairpost.events e
-           WHERE e.subject = $1 AND e.kind IN ('resolved', 'retried') AND e.workspace = $2 ORDER BY e.id""",
-        *(f"email {email.id}", email.workspace),
-    )
-    returned = await store.fetch(
-        "SELECT r.at, r.address, r.reason, r.params FROM fairpost.returned r WHERE r.email_id = $1 ORDER BY r.id",
-        email.id,
-    )
+    row = await email_rows.origin_of(store, email.id)
+    decided = await email_rows.decisions_on(store, email.id, email.workspace)
+    returned = await email_rows.returned_for(store, email.id)
     known = Background(
         decisions=tuple(Decision(**each) for each in decided),
         returned=tuple(

@@ -16,12 +16,14 @@ from fairpost.observe.fairness import QueueHealth, read_health
 from fairpost.observe.status import read_accounts, read_blocked, read_engines, read_facts, read_holds
 from fairpost.observe.watch import Called, Watch, as_stored
 from fairpost.policy.conditions import Condition, diagnose, headline
-from fairpost.policy.facts import Facts, Hold, InHand, Pause, Route
+from fairpost.policy.facts import Claims, Facts, Hold, Pause, Route
 from fairpost.policy.limits import may_send
+from fairpost.store import outcomes
 from fairpost.store.blocks import read_blocks
 from fairpost.store.dkim import locked_keys
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
+from fairpost.store.waiting import oldest_arrival, oldest_own, own_claimed, own_routes, waiting_by_class
 
 HISTORY = timedelta(minutes=10)
 PACE_OVER = timedelta(seconds=5)  # period over which the rate is measured
@@ -107,12 +109,10 @@ class NowWatch(Watch):
         facts = await (read_facts(store, with_finished=False) if workspace is None else self._own_facts(workspace))
         now = facts.now
         waiting = sum(route.waiting for route in facts.routes)
-        sent = await (store.value(_SENT) if workspace is None else self._sent_by(workspace, now))
+        sent = await (outcomes.sent_in_total(store) if workspace is None else self._sent_by(workspace, now))
         self._remember(Moment(at=now, sent=sent, waiting=waiting))
         await self._look_at_hours(now)
-        classes, health = await asyncio.gather(
-            store.fetch("SELECT * FROM fairpost.waiting_by_class($1)", workspace), self._health(now)
-        )
+        classes, health = await asyncio.gather(waiting_by_class(store, workspace), self._health(now))
         reasons = diagnose(facts)
         per_s = self._per_s()
         total = facts.total()
@@ -140,7 +140,7 @@ class NowWatch(Watch):
         """Returns the number of e-mails sent so far. The number never decreases, because e-mails keep counting even
         when their hour is no longer read.
         """
-        hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
+        hours = await outcomes.own_sent_lately(self._store, workspace, now=now)
         self._own_sent += sum(max(0, sent - self._own_hours.get(hour, 0)) for hour, sent in hours.items())
         self._own_hours = hours
         return self._own_sent
@@ -159,7 +159,7 @@ class NowWatch(Watch):
     async def _look_at_hours(self, now: datetime) -> None:
         if self._slow_at is not None and now < self._slow_at + SLOW_EVERY:
             return
-        rows = await self._store.fetch(_HOURS, self._workspace, now - DAY)
+        rows = await outcomes.outcomes_by_hour(self._store, self._workspace, now - DAY)
         self._hours = [Hour(**row) for row in rows]
         self._slow_at = now
 
@@ -167,13 +167,13 @@ class NowWatch(Watch):
         if self._workspace is None:
             found = await read_health(self._store, now=now)
             return found if found.oldest_wait_s is not None else replace(found, oldest_wait_s=await self._noted(now))
-        oldest_at = await self._store.value(_OWN_OLDEST, self._workspace, now)
+        oldest_at = await oldest_own(self._store, self._workspace, now=now)
         wait_s = max(0.0, (now - oldest_at).total_seconds()) if oldest_at is not None else None
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
         """Returns how long the oldest e-mail that is still waiting for an engine has been due."""
-        due_at = await self._store.value(_NOTED, now)
+        due_at = await oldest_arrival(self._store, now=now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
     async def _own_facts(self, workspace: str) -> Facts:
@@ -182,12 +182,10 @@ class NowWatch(Watch):
         """
         store = self._store
         now = await store.now()
-        routes = [
-            Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
-        ]
+        routes = [Route(**row) for row in await own_routes(store, workspace, now=now)]
         pause = await pause_now(store, now=now)
-        in_hand = await store.fetch(_OWN_CLAIMED, workspace)
-        serving = {route.route for route in routes} | {row["route"] for row in in_hand}
+        claimed = await own_claimed(store, workspace)
+        serving = {route.route for route in routes} | {row["route"] for row in claimed}
         found = await read_accounts(store, workspace=workspace, serving=serving)
         names = {each.account.name: self._called(each.account).name for each in found}
         blocked = await read_blocked(store, now=now, workspace=workspace)
@@ -202,40 +200,17 @@ class NowWatch(Watch):
             blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
             shut={each.account_id for each in await read_blocks(store, now=now, workspace=workspace)},
             locked_keys=await locked_keys(store, now=now, workspace=workspace),
-            in_hand=_by_account(in_hand),
+            claimed=_by_account(claimed),
         )
 
 
-# Counts e-mails sent. For the installation, these are all e-mails that its accounts have sent. For a workspace, these
-# are the e-mails of the current and the previous hour.
-_SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
-_OWN_SENT = """
-    SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
-    WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
-# An arrival that has not been read yet remains even if its e-mail is cancelled. The oldest arrivals are therefore
-# checked for e-mails that are still waiting.
-_NOTED = """
-    SELECT min(q.due_at)
-    FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a
-    CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = a.flow AND q.waiting AND q.due_at <= $1 ORDER BY q.due_at LIMIT 1) q"""
-_OWN_OLDEST = "SELECT min(q.oldest_at) FROM fairpost.own_queue($1, 1, $2) q"
-_OWN_CLAIMED = """
-    SELECT q.account_id, q.route, count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
-           count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt,
-           count(*) FILTER (WHERE q.state = 'in_doubt' AND (q.on_doubt = 'hold' OR q.attempts >= q.attempts_max)) AS undecided
-    FROM (SELECT * FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) q WHERE q.workspace = $1 GROUP BY 1, 2"""
-_HOURS = """
-    SELECT a.hour, sum(a.sent)::bigint AS sent, sum(a.bounced)::bigint AS bounced, sum(a.rejected)::bigint AS rejected
-    FROM fairpost.activity a WHERE ($1::text IS NULL OR a.workspace = $1) AND a.hour >= fairpost.hour_of($2) GROUP BY 1 ORDER BY 1"""
-
-
-def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
+def _by_account(rows: Sequence[Any]) -> dict[AccountId, Claims]:
     """Groups the rows by account. An account may hold claimed e-mails from two routes: its pool's and its own."""
-    found: dict[AccountId, InHand] = {}
+    found: dict[AccountId, Claims] = {}
     for row in rows:
         id_ = AccountId(row["account_id"] or 0)
-        known = found.get(id_, InHand())
-        found[id_] = InHand(**{name: getattr(known, name) + row[name] for name in asdict(known)})
+        known = found.get(id_, Claims())
+        found[id_] = Claims(**{name: getattr(known, name) + row[name] for name in asdict(known)})
     return found
 
 

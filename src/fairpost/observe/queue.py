@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fairpost.model.states import EmailClass
+from fairpost.store.outcomes import own_outcomes
 from fairpost.store.store import Store
-from fairpost.system import clock
+from fairpost.store.waiting import own_queue
 
 READY_MAX = 10_000  # maximum per class, because e-mails are counted one by one
 FAILED_MAX = 10_000
@@ -56,8 +57,8 @@ class OwnQueue:
 
 async def read_queue(store: Store, workspace: str) -> OwnQueue:
     """Reads the queue with several queries, so it is not a consistent snapshot."""
-    now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
-    rows = await store.fetch("SELECT * FROM fairpost.own_queue($1, $2, $3)", workspace, READY_MAX, now)
+    now = await store.now()
+    rows = await own_queue(store, workspace, ready_max=READY_MAX, now=now)
     return OwnQueue(
         now=now,
         classes=tuple(ClassQueue(email_class=EmailClass(row["class"]), **_without_class(row)) for row in rows),
@@ -67,7 +68,7 @@ async def read_queue(store: Store, workspace: str) -> OwnQueue:
 
 
 async def _outcomes(store: Store, workspace: str, since: datetime) -> Outcomes:
-    row = await store.row("SELECT * FROM fairpost.own_outcomes($1, $2, $3)", workspace, since, FAILED_MAX)
+    row = await own_outcomes(store, workspace, since, failed_max=FAILED_MAX)
     return Outcomes(**row)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from fairpost.model.ids import EmailId
 from fairpost.model.states import SequenceWord, State, wanted_states
 from fairpost.observe.emails import ListedEmail, list_emails, listed_by_ids
+from fairpost.store import campaigns, email_rows
 from fairpost.store.store import Store
 
 
@@ -85,9 +86,14 @@ async def search_emails(
         return Matches(
             emails=await list_emails(store, workspace=workspace, states=states, before=before, most=most, now=now)
         )
-    found = await store.row(
-        "SELECT * FROM fairpost.search_emails($1, $2, $3, $4, $5, $6)",
-        *(workspace, wanted.as_json(), wanted_states(states) if states else None, before, most, now),
+    found = await email_rows.search_emails(
+        store,
+        wanted.as_json(),
+        workspace=workspace,
+        states=wanted_states(states) if states else None,
+        before=before,
+        most=most,
+        now=now,
     )
     return Matches(
         emails=await listed_by_ids(store, found["ids"], workspace=workspace, now=now), looked_to=found["looked_to"]
@@ -128,9 +134,7 @@ async def find_emails(
     matches = await by(Wanted(key=text), own)
     if matches.emails:
         return _found(matches, Understood.KEY)
-    if await store.value(
-        "SELECT EXISTS (SELECT FROM fairpost.campaigns WHERE workspace = $1 AND name = $2)", own, text
-    ):
+    if await campaigns.exists(store, own, text):
         return _found(await by(Wanted(campaign=text), own), Understood.CAMPAIGN)
     return Found(emails=[], understood=Understood.ADDRESS if "@" in text else Understood.NOTHING)
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairpost.model.errors import NotFound
+from fairpost.model.errors import Unknown
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
 from fairpost.observe.emails import stops_on
 from fairpost.policy.abuse import Day, Score, last_day
 from fairpost.policy.facts import Stop
 from fairpost.policy.senders import SenderPolicy, activity_of, score_of
-from fairpost.store import senders
+from fairpost.store import senders, waiting
+from fairpost.store.outcomes import has_sent
 from fairpost.store.store import Store
 
 
@@ -32,7 +33,7 @@ class ShownSender:
 
 async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> ShownSender:
     """Returns one sender. A sender that has sent mail need not be registered."""
-    now = await store.value("SELECT clock_timestamp()")
+    now = await store.now()
     (active,) = await senders.with_activity(store, [id_])
     activity = activity_of(active.sender, active.hours, active.days, now=now)
     shown = ShownSender(
@@ -46,8 +47,8 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
         now=now,
     )
     is_blank = shown.sender == Sender(id=id_) and not shown.waiting
-    if is_blank and not await store.value(_HAS_SENT, id_.workspace, _user(id_)):
-        raise NotFound(f"There is no {id_}: it is not registered and has never sent anything. See: fairpost user list")
+    if is_blank and not await has_sent(store, id_.workspace, _user(id_)):
+        raise Unknown("user.unknown", sender=str(id_))
     return shown
 
 
@@ -56,13 +57,8 @@ async def waiting_behind(store: Store, id_: SenderId) -> int:
 
     The number comes from the tree and the arrivals, so the queue is never counted.
     """
-    return int(await store.value("SELECT fairpost.waiting_behind($1, $2)", id_.workspace, _user(id_)))
+    return await waiting.waiting_behind(store, id_.workspace, _user(id_))
 
 
 def _user(id_: SenderId) -> str | None:
     return id_.name if id_.level is SenderLevel.USER else None
-
-
-_HAS_SENT = """
-    SELECT EXISTS (SELECT FROM fairpost.activity a WHERE a.workspace = $1 AND ($2::text IS NULL OR a.user_name = $2))
-        OR EXISTS (SELECT FROM fairpost.activity_days d WHERE d.workspace = $1 AND ($2::text IS NULL OR d.user_name = $2))"""

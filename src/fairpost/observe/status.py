@@ -8,8 +8,8 @@ from typing import Any
 from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
-from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
-from fairpost.store import mailbox_reads
+from fairpost.policy.facts import BlockedMail, Claims, Facts, Hold, Pause, Route
+from fairpost.store import mailbox_reads, outcomes, waiting
 from fairpost.store.blocks import blocked_for_all, read_blocked_mail
 from fairpost.store.dkim import locked_keys
 from fairpost.store.pauses import pause_now
@@ -30,11 +30,11 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
     Finished e-mails are counted one by one, so frequent callers should omit them.
     """
     engines = await read_engines(store, now=now)
-    now = now or await store.value("SELECT clock_timestamp()")
-    routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
+    now = now or await store.now()
+    routes = await waiting.waiting_by_route(store, now=now)
     holds = await read_holds(store, now=now)
     since = now - FINISHED_WITHIN
-    finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", since) if with_finished else []
+    finished = await outcomes.finished_since(store, since) if with_finished else []
     return Facts(
         now=now,
         pause=await read_pause(store, now=now),
@@ -45,7 +45,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
         blocked=await read_blocked(store, now=now),
         shut=await blocked_for_all(store),
         locked_keys=await locked_keys(store, now=now),
-        in_hand={AccountId(row["account_id"]): _held(row) for row in await store.fetch(_HELD)},
+        claimed={AccountId(row["account_id"]): _held(row) for row in await waiting.claimed_by_account(store)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
 
@@ -61,7 +61,7 @@ async def read_holds(store: Store, *, now: datetime, workspace: str | None = Non
     With `by_hand`, throttles and gates are left out.
     """
     looked_at = HOLDS_SEEN_MAX if by_hand else HOLDS_MAX
-    rows = await store.fetch(_HOLDS, looked_at, now, workspace)
+    rows = await waiting.holds(store, workspace, most=looked_at, now=now)
     return [hold for row in rows if (hold := Hold(**with_reason(row))).kind == "held" or not by_hand][:HOLDS_MAX]
 
 
@@ -72,9 +72,7 @@ async def read_blocked(store: Store, *, now: datetime, workspace: str | None = N
 
 async def read_engines(store: Store, *, now: datetime | None = None) -> frozenset[str]:
     """Returns the engines that are running, according to the database's clock."""
-    sql = "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > coalesce($1, clock_timestamp()) - $2::interval"
-    rows = await store.fetch(sql, now, ALIVE)
-    return frozenset(row["id"] for row in rows)
+    return frozenset(row["id"] for row in await waiting.engines_seen(store, within=ALIVE, now=now))
 
 
 async def read_accounts(
@@ -98,7 +96,7 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
     """Adds the sends in progress, the individual sends needed for sliding-window limits, and the mailbox states."""
     ids = [each.account.id for each in runtimes]
-    rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", ids)
+    rows = await waiting.on_the_wire(store, ids)
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}
     mailboxes = await mailbox_reads.states(store, ids)
     return [
@@ -118,13 +116,5 @@ async def _charged(store: Store, account: Account) -> Account:
     return replace(account, usage=replace(account.usage, charges=await store.charges(account.id)))
 
 
-_HOLDS = """
-    SELECT h.*, c.name AS campaign, c.state::text AS campaign_state FROM fairpost.holds($1, $2, $3) h
-    LEFT JOIN fairpost.campaign_streams s ON h.level = 'stream' AND s.workspace = h.workspace AND s.stream = h.key
-    LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id
-    ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
-_HELD = "SELECT * FROM fairpost.in_hand()"
-
-
-def _held(row: Any) -> InHand:
-    return InHand(**{name: row[name] for name in asdict(InHand())})
+def _held(row: Any) -> Claims:
+    return Claims(**{name: row[name] for name in asdict(Claims())})

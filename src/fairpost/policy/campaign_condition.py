@@ -32,7 +32,7 @@ class CampaignFacts:
     members: int | None = None  # None: not counted
     planned: int = 0  # prospects whose e-mails have already been created
     ready: int = 0
-    in_hand: int = 0
+    claimed: int = 0
     in_doubt: int = 0
     parked: int = 0
     next_due_at: datetime | None = None  # when the first e-mail scheduled for later is due
@@ -63,7 +63,7 @@ def of_campaign(at: CampaignFacts) -> Condition:
 
 def _unless_broken(at: CampaignFacts, held: Condition) -> Condition:
     """Return what is holding the mail back, or the route's condition if the route could not send the mail anyway."""
-    has_mail = at.ready or at.in_hand or at.next_due_at is not None
+    has_mail = at.ready or at.claimed or at.next_due_at is not None
     return at.routes[0] if has_mail and is_broken(at.routes) else held
 
 
@@ -75,7 +75,7 @@ def _running(at: CampaignFacts) -> Condition:
         return no_engine
     if at.campaign.planned_at is None:
         return _own(at, "campaign.planning", Tone.WORKING, planned=at.planned, members=at.members)
-    if not at.ready and not at.in_hand:
+    if not at.ready and not at.claimed:
         return _nothing_due(at)
     gate = min(at.gates, key=lambda gate: gate.until, default=None)
     if gate is not None and not at.is_open_somewhere:

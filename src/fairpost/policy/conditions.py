@@ -324,12 +324,12 @@ def _on_the_wire(facts: Facts) -> Iterator[Condition]:
         return
     asked = {each.account.id for route in facts.routes if route.due for each in facts.serving(route)}
     for runtime in facts.accounts:
-        in_hand = facts.in_hand.get(runtime.account.id)
-        if in_hand is None or not in_hand.sending or runtime.begun_at is None or runtime.account.id in asked:
+        claimed = facts.claimed.get(runtime.account.id)
+        if claimed is None or not claimed.sending or runtime.begun_at is None or runtime.account.id in asked:
             continue
         found = of_account(runtime, facts, has_mail=True)
         if found.keeps_mail_back:
-            yield replace(found, waiting=in_hand.sending)
+            yield replace(found, waiting=claimed.sending)
 
 
 def of_blocks(facts: Facts) -> Iterator[Condition]:
@@ -360,7 +360,7 @@ def _in_doubt(facts: Facts) -> Iterable[Condition]:
 
 def _stranded(facts: Facts) -> Iterable[Condition]:
     driven = {each.account.id for each in facts.accounts if facts.is_driven(each)}
-    left = sum(hand.claimed + hand.sending for id_, hand in facts.in_hand.items() if id_ not in driven)
+    left = sum(each.claimed + each.sending for id_, each in facts.claimed.items() if id_ not in driven)
     if left and facts.accounts:
         tone = Tone.WAITING if facts.engines else Tone.FAULT
         yield Condition(reason=Reason("mail.stranded"), tone=tone, waiting=left)

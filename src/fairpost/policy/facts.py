@@ -17,7 +17,7 @@ from fairpost.model.states import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InHand:
+class Claims:
     """Claimed e-mails.
 
     `undecided` counts the e-mails in doubt that must be settled manually. All other e-mails in doubt are sent again.
@@ -118,12 +118,12 @@ class Facts:
     blocked: Sequence[BlockedMail] = ()
     shut: Collection[AccountId] = ()
     locked_keys: Sequence[LockedKey] = ()
-    in_hand: Mapping[AccountId, InHand] = field(default_factory=dict)
+    claimed: Mapping[AccountId, Claims] = field(default_factory=dict)
     finished: Mapping[State, int] = field(default_factory=dict)  # in the last 24 hours
 
-    def total(self) -> InHand:
-        each = self.in_hand.values()
-        return InHand(
+    def total(self) -> Claims:
+        each = self.claimed.values()
+        return Claims(
             claimed=sum(e.claimed for e in each),
             sending=sum(e.sending for e in each),
             in_doubt=sum(e.in_doubt for e in each),

@@ -72,10 +72,6 @@ def spans(window: SendingWindow, start: datetime, end: datetime) -> Iterator[Spa
         yield last
 
 
-def open_seconds(window: SendingWindow, start: datetime, end: datetime) -> float:
-    return sum((closes - opens for opens, closes in _openings(window, start, end)), timedelta()).total_seconds()
-
-
 def local_day(timezone: str, now: datetime) -> date:
     return now.astimezone(ZoneInfo(timezone)).date()
 

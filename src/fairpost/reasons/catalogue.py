@@ -87,6 +87,15 @@ def _no_forecast(sentence: str) -> Meaning:
     return Meaning(sentence=sentence, kind=Kind.CONFLICT, is_kept=True)
 
 
+def _bottleneck(cause: str) -> Meaning:
+    return Meaning(sentence=f"Accounts wait longest for {cause}: {{percent}}% of their waiting time.")
+
+
+def _change(brief: str) -> Meaning:
+    """Describe a change that would let a campaign finish sooner."""
+    return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief)
+
+
 def _step(words: str, command: str) -> Meaning:
     """Describe the next step after an error. The error itself explains what is wrong."""
     return Meaning(sentence=f"{words}.", command=command, brief=f"{words}: {command}", is_step=True)
@@ -349,6 +358,26 @@ CATALOGUE: Mapping[str, Meaning] = {
     "forecast.never_sends": _no_forecast(
         "{account} would never send: its {limit} must be at least {least}, got {value}. Raise the limit, or omit the account."
     ),
+    # ── what a forecast's accounts wait for, and what would help ──
+    "bottleneck.account_delay": _bottleneck("their pause between two e-mails"),
+    "bottleneck.hourly_limit": _bottleneck("their hourly limit"),
+    "bottleneck.daily_limit": _bottleneck("their daily limit"),
+    "bottleneck.warm_up": _bottleneck("their warm-up, which limits the first days"),
+    "bottleneck.units": _bottleneck("their provider's API quota per minute"),
+    "bottleneck.sending_window": _bottleneck("the sending window to open"),
+    "bottleneck.daily_quota": _bottleneck("the workspace's daily quota"),
+    "bottleneck.ramp_up": _bottleneck("the daily quota's ramp-up, which limits the first days"),
+    "bottleneck.gap": _bottleneck("the campaign's random gap between two e-mails"),
+    "bottleneck.step_delay": _bottleneck("the delay between two steps"),
+    "bottleneck.time_a_send_takes": _bottleneck("the previous e-mail to be sent"),
+    "bottleneck.pause_of_an_account": _bottleneck("the end of a pause"),
+    "bottleneck.nothing": _state("There is no bottleneck."),
+    "suggestion.account": _change("one more account like {account}"),
+    "suggestion.no_window": _change("sending around the clock"),
+    "suggestion.no_quota": _change("no daily quota"),
+    "suggestion.no_ramp_up": _change("no ramp-up"),
+    "suggestion.no_gap": _change("no gap"),
+    "suggestion.half_delay": _change("half the delay between steps"),
     # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),
     # ── sender conditions ──
@@ -747,6 +776,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── accounts ──
     "account.not_found": _unknown("There is no account {account}.", "fairpost account list"),
     "account.exists": _conflict("Account {account} already exists.", "fairpost account show {account}"),
+    "account.wrong_server": _invalid("{field}", "{rule}"),
     "account.too_many": _conflict(
         "A workspace can have at most {most} accounts.", "fairpost account list --workspace {workspace}"
     ),
@@ -762,6 +792,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "hold.unknown": _unknown("There is no hold on {subject}.", "fairpost status"),
     "throttle.unknown": _unknown(
         "There is no throttle on {subject}.", "fairpost user show --workspace {workspace} {user}"
+    ),
+    "user.unknown": _unknown(
+        "There is no {sender}: it is not registered and has never sent anything.", "fairpost user list"
     ),
     "user.since_in_future": _invalid("since", "must not be in the future, got {since}"),
     # ── conversations ──
@@ -805,5 +838,12 @@ CATALOGUE: Mapping[str, Meaning] = {
     "step.start_database": _step("Start it again", "fairpost db start"),
     "step.migrate": _step("Then run", "fairpost db migrate"),
     "step.doctor": _step("For details, run", "fairpost doctor"),
+    "step.set_server": _step("Set one", "fairpost account set {account} --smtp URL"),
+    "step.set_password": _step("Set it again", "fairpost account set {account} --ask-password"),
+    "step.set_gmail_key": _step("Set it", "fairpost account set {account} --gmail KEYFILE"),
+    "step.add_dkim_key": _step("Add a new one", "fairpost domain add-key --help"),
+    "step.rotate_webhook": _step("Make a new one", "fairpost webhook rotate --help"),
+    "step.rotate_secrets": _step("Run it again", "fairpost secrets rotate"),
+    "step.drop_unreadable": _step("If the key is lost", "fairpost secrets rotate --drop-unreadable"),
     "step.list_regions": _step("To list all regions, run", "fairpost region list"),
 }

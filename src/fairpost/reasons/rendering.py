@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from fairpost.model.errors import FairpostError
 from fairpost.model.reason import Reason, Value, as_json
 from fairpost.policy.conditions import Condition, Tone
+from fairpost.policy.forecast import Suggestion
 from fairpost.reasons.catalogue import CATALOGUE, Meaning
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
@@ -149,6 +150,25 @@ class _Words(dict[str, str]):
 def local(moment: datetime, zone: str) -> str:
     """Formats a time for people, for example Monday 2030-01-07 09:00 (Europe/Berlin)."""
     return f"{moment.astimezone(ZoneInfo(zone)):%A %Y-%m-%d %H:%M} ({zone})"
+
+
+def suggested(found: Suggestion, zone: str, *, now: datetime) -> str:
+    """Returns a suggestion with the end that it would lead to, and the end without it."""
+    return (
+        f"{brief(found.change)}: done {soon(found.ends_at, zone, now)} instead of {soon(found.instead_of, zone, now)}"
+    )
+
+
+def soon(moment: datetime, zone: str, now: datetime) -> str:
+    """Formats a time for people. Within the coming week, the weekday is enough."""
+    there, today = moment.astimezone(ZoneInfo(zone)), now.astimezone(ZoneInfo(zone))
+    days = (there.date() - today.date()).days
+    if days == 0:
+        return f"today {there:%H:%M}"
+    if days < 7:
+        return f"{there:%A %H:%M}"
+    year = "" if there.year == today.year else f" {there.year}"
+    return f"{there:%a} {there.day} {there:%b}{year} {there:%H:%M}"
 
 
 def _shown(value: Value, zone: str | None = None) -> str:

@@ -15,6 +15,7 @@ from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.transport import UnknownTransport
 from fairpost.policy.slices import sliced
 from fairpost.regions.stores import RegionStores
+from fairpost.store import shares
 from fairpost.store.store import Store
 from fairpost.transports.registry import write_transport
 from fairpost.vault.rotation import write_sealed
@@ -96,15 +97,11 @@ async def carry_out(stores: RegionStores, shared: Plan, vault: Vault, *, record:
 
 
 async def record_share(store: Store, account_id: int, share: Share) -> None:
-    await store.value(
-        """INSERT INTO fairpost.shares (account_id, percent, whole) VALUES ($1, $2, $3)
-           ON CONFLICT (account_id) DO UPDATE SET percent = excluded.percent, whole = excluded.whole""",
-        *(account_id, share.percent, json.dumps(asdict(share.whole))),
-    )
+    await shares.record_share(store, account_id, percent=share.percent, whole=asdict(share.whole))
 
 
 async def share_of(store: Store, account_id: int) -> Share | None:
-    row = await store.row("SELECT s.percent, s.whole FROM fairpost.shares s WHERE s.account_id = $1", account_id)
+    row = await shares.share_of(store, account_id)
     return Share(percent=row["percent"], whole=_read_limits(json.loads(row["whole"]))) if row else None
 
 

@@ -11,6 +11,7 @@ from fairpost.regions.directory import Directory, Region
 from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.store.connections import connect
 from fairpost.store.migrations import pending
+from fairpost.store.server_facts import engines_and_queue
 from fairpost.store.trouble import DRIVER_ERRORS, trouble_of
 
 ENGINE_AGE_MAX = timedelta(seconds=5)
@@ -58,11 +59,7 @@ async def _inside(conn: "asyncpg.Connection", sight: Sight) -> Sight:
         todo = tuple(await pending(conn))
         if todo:
             return replace(sight, pending=todo)
-        row = await conn.fetchrow(
-            """SELECT (SELECT count(*) FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - $1::interval) AS engines,
-                      (SELECT coalesce(sum(w.waiting), 0)::bigint FROM fairpost.waiting_by_route() w) AS queued""",
-            ENGINE_AGE_MAX,
-        )
+        row = await engines_and_queue(conn, seen_within=ENGINE_AGE_MAX)
     except (MigrationError, asyncpg.InsufficientPrivilegeError) as error:
         return replace(sight, trouble=str(error))
     return replace(sight, pending=(), **row)

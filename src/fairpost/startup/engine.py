@@ -29,7 +29,7 @@ from fairpost.maintenance.domains import DomainWatch
 from fairpost.maintenance.events import EventWatch
 from fairpost.maintenance.mailboxes import MailboxCall, MailboxWatch, ReaderOptions
 from fairpost.maintenance.patience import PatienceWatch
-from fairpost.maintenance.progress import CourseWatch
+from fairpost.maintenance.progress import ProgressWatch
 from fairpost.maintenance.retention import HistoryWatch
 from fairpost.maintenance.returns import ReturnsWatch
 from fairpost.maintenance.senders import SenderOptions, SenderWatch
@@ -214,7 +214,7 @@ def watches_of(
     "Watch",
     SenderWatch,
     CampaignWatch,
-    CourseWatch,
+    ProgressWatch,
     HistoryWatch,
     EventWatch,
     PatienceWatch,
@@ -227,7 +227,7 @@ def watches_of(
         Watch(store, settings, log, engine=engine),
         SenderWatch(store, _sender_options(settings), log),
         CampaignWatch(store, log),
-        CourseWatch(store, log),
+        ProgressWatch(store, log),
         HistoryWatch(store, settings.retention, log, keep_events=settings.events_kept),
         EventWatch(store, log),
         PatienceWatch(store, urgent=settings.patience_urgent, bulk=settings.patience_bulk, log=log),
@@ -278,23 +278,21 @@ class Watch:
         self._engine = engine
         self._settings = settings
         self._log = log
-        self._told: tuple[str | None, ...] = ()
+        self._logged: tuple[Reason, ...] = ()
 
     async def look(self) -> None:
         guarded = await remember(self._store, self._settings.home)
-        words = (guarded.text, guarded.trouble)
-        if words != self._told:
-            self._told = words
-            for code, why in zip(("database.restored", "database.not_remembered"), words, strict=True):
-                if why:
-                    self._log(Reason(code, why=why))
+        if (events := guarded.events()) != self._logged:
+            self._logged = events
+            for event in events:
+                self._log(event)
 
     async def reclaim_dead_engines(self) -> None:
         """Immediately releases the accounts of killed engines on this machine."""
         folder = engines_folder(self._settings)
         for name in announced(folder):
             with if_gone(folder, name) as is_gone:
-                if is_gone and (accounts := await self._store.bury_engine(name, heir=self._engine)):
+                if is_gone and (accounts := await self._store.reclaim_engine(name, heir=self._engine)):
                     self._log(Reason("engine.found_dead", engine=name, accounts=accounts))
         if cut := await clear_doubts(self._store, notes_of(self._settings)):
             self._log(Reason("email.put_back", emails=cut))

@@ -150,7 +150,7 @@ async def _check(settings: Settings, log: Log) -> None:
 async def _trouble_at(stores: RegionStores, region: str) -> Reason | None:
     try:
         async with stores.at(region) as store:
-            await store.value("SELECT true")
+            await store.ping()
     except (RegionUnavailable, MigrationError) as error:
         return Reason("region.not_served", region=region, why=str(error), then=error.next_step)
     return None

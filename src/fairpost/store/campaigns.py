@@ -192,6 +192,11 @@ async def find_campaign(store: "Store", workspace: str, name: str) -> Campaign |
     return _campaign(row) if row else None
 
 
+async def exists(store: "Store", workspace: str, name: str) -> bool:
+    sql = "SELECT EXISTS (SELECT FROM fairpost.campaigns WHERE workspace = $1 AND name = $2)"
+    return bool(await store.value(sql, workspace, name))
+
+
 async def campaign_named(store: "Store", workspace: str, name: str) -> Campaign:
     found = await find_campaign(store, workspace, name)
     if found is None:
@@ -311,11 +316,11 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
     return Planning(**row)
 
 
-async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
+async def replan(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
     """Restart planning from the first prospect, to include recipients who were added in the meantime. Return False if
     the campaign is not running.
     """
-    return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
+    return bool(await store.value("SELECT fairpost.replan($1, $2)", campaign_id, list(zones)))
 
 
 async def to_plan(store: "Store") -> list[int]:
@@ -491,7 +496,7 @@ async def progress(store: "Store", campaign: Campaign) -> Progress:
         """SELECT e.step, e.state::text, count(*) AS n FROM fairpost.emails e WHERE e.campaign_id = $1 GROUP BY 1, 2
            UNION ALL
            SELECT q.step, CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
-                               WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > coalesce($2, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END, count(*)
+                               WHEN q.due_at = 'infinity' THEN 'to_follow' WHEN q.due_at > coalesce($2, clock_timestamp()) THEN 'scheduled' ELSE 'ready' END, count(*)
            FROM fairpost.queue q WHERE q.campaign_id = $1 GROUP BY 1, 2""",
         *(campaign.id, clock.stated()),
     )

@@ -84,6 +84,11 @@ class PooledConnection(LimitedConnection):
             return await super()._introspect_types(*args)
 
 
+async def probe(conn: "asyncpg.Connection") -> None:
+    """Raise an error if the connection no longer works."""
+    await conn.execute("SELECT")
+
+
 async def connect(
     url: str,
     *,

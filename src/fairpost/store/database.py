@@ -77,6 +77,10 @@ class Database:
     async def value(self, sql: str, *args: Any) -> Any:
         return await self._pool.fetchval(sql, *args)
 
+    async def ping(self) -> None:
+        """Raise an error if the database does not answer."""
+        await self.value("SELECT true")
+
     async def now(self) -> datetime:
         """Return the database's time, or our own time if a test has stopped our clock."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")

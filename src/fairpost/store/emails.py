@@ -4,12 +4,13 @@ The operations that engines perform are in claims.py, steps.py and doubts.py.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 from fairpost.model.ids import EmailId
 from fairpost.store.database import Database, at
+from fairpost.system import clock
 
 
 class EmailStore(Database):
@@ -35,6 +36,27 @@ class EmailStore(Database):
             *(json.dumps(emails), at(now), daily_max, waiting_max, workspace_max),
             json.dumps(requests) if requests is not None else None,
         )
+
+    async def submit(
+        self,
+        workspace: str,
+        emails: str,
+        *,
+        user: str,
+        daily_max: int | None,
+        waiting_max: int | None,
+        workspace_max: int | None,
+        requests: str | None,
+    ) -> list[Any]:
+        """Enqueue a workspace's own e-mails, given as JSON. See `enqueue_many` for the limits and for `requests`."""
+        return await self.fetch(
+            "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
+            *(workspace, emails, daily_max, waiting_max, clock.stated(), user, workspace_max, requests),
+        )
+
+    async def lock_users(self, workspace: str, users: Collection[str]) -> None:
+        """Lock the counts of these users until the transaction ends."""
+        await self.value("SELECT fairpost.lock_users($1, $2)::text", workspace, list(users))
 
     async def cancel(self, email_id: EmailId, *, reason: str | None = None, now: datetime | None = None) -> str | None:
         """Cancel an e-mail. Return the resulting state, or None if the e-mail does not exist. `reason` is free text."""

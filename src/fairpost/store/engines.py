@@ -30,12 +30,12 @@ class EngineStore(Database):
     async def engine_gone(self, engine: str) -> None:
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
-    async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
+    async def reclaim_engine(self, engine: str, *, heir: str | None = None) -> int:
         """Release the accounts of an engine that has no processes left. Return how many accounts were released.
 
         `heir` is the engine that has taken over the dead engine's state.
         """
-        return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
+        return int(await self.value("SELECT fairpost.reclaim_engine($1, $2)", engine, heir))
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
         """Record that a process running only this worker died. Return the number of consecutive deaths across all

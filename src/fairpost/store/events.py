@@ -34,6 +34,15 @@ async def take_turn(store: "Store") -> int | None:
     return taken
 
 
+async def log_entries(store: "Store", workspace: str, *, before: int, kind: str | None, most: int) -> list[Any]:
+    """Return a workspace's log, newest entries first."""
+    return await store.fetch(
+        """SELECT e.id, e.at, e.kind, e.subject, e.detail FROM fairpost.events e
+           WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
+        *(workspace, before, kind, most),
+    )
+
+
 async def events_after(
     store: "Store",
     cursor: str | None,

@@ -189,8 +189,8 @@ async def last_look(store: "Store") -> datetime | None:
     return moment
 
 
-async def stir_hour(store: "Store", hour: datetime) -> None:
-    await store.value("SELECT fairpost.stir_hour($1)", hour)
+async def mark_hour(store: "Store", hour: datetime) -> None:
+    await store.value("SELECT fairpost.mark_hour($1)", hour)
 
 
 async def fold(store: "Store", *, now: datetime | None = None) -> bool:
@@ -302,6 +302,20 @@ async def fairness_now(store: "Store") -> Fairness:
         queue_max=row["queue_max"],
         plans=row["plans"],
     )
+
+
+async def fairness_row(store: "Store", *, now: datetime | None) -> Any:
+    """Return the stored settings with the last measurement of the queue, and the current time."""
+    sql = "SELECT f.*, coalesce($1, clock_timestamp()) AS now FROM fairpost.fairness f"
+    return await store.row(sql, now or clock.stated())
+
+
+async def count_throttled(store: "Store", workspace: str | None, *, now: datetime) -> Any:
+    return await store.row("SELECT * FROM fairpost.count_throttled($1, $2)", workspace, now)
+
+
+async def throttled(store: "Store", workspace: str | None, *, most: int) -> list[Any]:
+    return await store.fetch("SELECT * FROM fairpost.throttled($1, $2)", workspace, most)
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:

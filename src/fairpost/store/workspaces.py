@@ -368,12 +368,6 @@ async def remove_domain(store: "Store", workspace: str, domain: str) -> bool:
     return bool(await store.value(sql, workspace, domain))
 
 
-async def may_write_as(store: "Store", workspace: str, address: str) -> bool:
-    """Return whether the workspace has proven that it owns the address, by domain, parent domain or mailbox login."""
-    sql = "SELECT fairpost.may_write_as($1, $2, $3)"
-    return bool(await store.value(sql, workspace, address, clock.stated()))
-
-
 async def owns_domain_of(store: "Store", workspace: str, address: str) -> bool:
     """Return whether the workspace has proven that it owns the domain of the address, or a parent domain."""
     return bool(

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
+from fairpost.model.reason import Reason
 from fairpost.model.transport import ServerSettings, UnknownTransport
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.transports.guarded import BarredTransport, EndpointRefused, standard
@@ -54,17 +55,17 @@ def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> S
 
     Raises FairpostError if there are no readable settings, or EndpointRefused if a guarded account must not use them.
     """
-    again = f"Set one: fairpost account set {account.name} --smtp URL"
+    again = Reason("step.set_server", account=account.name)
     match account.transport:
         case ServerSettings():
             return account.transport if guard is None else standard(account.transport)
         case UnknownTransport(kind):
             raise FairpostError(
                 f'Account "{account.name}" has a server type that this version does not support ({kind}). Upgrade Fairpost, or set a different server.',
-                then=again,
+                next_step=again,
             )
         case None:
-            raise FairpostError(f'Account "{account.name}" has no server, so it cannot send.', then=again)
+            raise FairpostError(f'Account "{account.name}" has no server, so it cannot send.', next_step=again)
         case _:
             assert_never(account.transport)
 

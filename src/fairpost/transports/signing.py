@@ -22,7 +22,7 @@ OPENED_MAX = 256
 
 class Locked(FairpostError):
     def __init__(self, key: LockedKey, why: VaultError) -> None:
-        super().__init__(str(why), then=why.then)
+        super().__init__(str(why), next_step=why.next_step)
         self.key = key
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fairpost.model.errors import KeysChanged, VaultError
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.transport import SealedSecret, owner_of_account
 from fairpost.vault.keys import Key
 from fairpost.vault.vault import Unopenable, Vault
@@ -110,7 +111,7 @@ async def _reseal(
         if await store.replace_secrets(before, after):
             return before, after
     raise VaultError(
-        "Conflicting updates to passwords. The key was not changed.", then="Run it again: fairpost secrets rotate"
+        "Conflicting updates to passwords. The key was not changed.", next_step=Reason("step.rotate_secrets")
     )
 
 

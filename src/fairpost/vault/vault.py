@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fairpost.model.errors import VaultError
 from fairpost.model.ids import AccountId
+from fairpost.model.reason import Reason
 from fairpost.model.transport import SealedSecret, owner_of_account
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import Key
@@ -26,7 +27,7 @@ class Unopenable(VaultError):
     """A secret that no available key can open."""
 
 
-DROP = "If the key is lost: fairpost secrets rotate --drop-unreadable"
+DROP = Reason("step.drop_unreadable")
 
 
 class Vault:
@@ -52,7 +53,7 @@ class Vault:
         if key is None:
             raise Unopenable(
                 f"{_called(secret)} is encrypted with key {key_id}, which is missing here. {self._what_is_here()}",
-                then=DROP,
+                next_step=DROP,
             )
         try:
             return (
@@ -61,7 +62,7 @@ class Vault:
         except InvalidTag:
             raise Unopenable(
                 f"{_called(secret)} is damaged or was stored for another account: key {key_id} is the right key but cannot decrypt it.",
-                then=_give_again(secret),
+                next_step=_give_again(secret),
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
@@ -73,7 +74,7 @@ class Vault:
             raise VaultError(
                 f"This database's secrets are encrypted with key {', '.join(missing)}, which is missing here. "
                 f"No second key was created. {self._what_is_here()}",
-                then=DROP,
+                next_step=DROP,
             )
         current = self.keyring.current()
         if in_use and (current is None or current.id not in in_use):
@@ -102,7 +103,7 @@ def _parts(secret: SealedSecret) -> tuple[str, bytes]:
     if version != VERSION or not key_id.isalnum() or len(data) < NONCE_BYTES:
         raise Unopenable(
             f"{_called(secret)} is damaged or has a format that this version of Fairpost does not support.",
-            then=_give_again(secret),
+            next_step=_give_again(secret),
         )
     return key_id, data
 
@@ -113,9 +114,9 @@ def _called(secret: SealedSecret) -> str:
     return f'The password for account "{secret.name}"' if secret.is_of_account else f"The DKIM key {secret.name}"
 
 
-def _give_again(secret: SealedSecret) -> str:
+def _give_again(secret: SealedSecret) -> Reason:
     if secret.is_of_webhook:
-        return "Make a new one: fairpost webhook rotate --help"
+        return Reason("step.rotate_webhook")
     if secret.is_of_account:
-        return f"Set it again: fairpost account set {secret.name} --ask-password"
-    return "Add a new one: fairpost domain add-key --help"
+        return Reason("step.set_password", account=secret.name)
+    return Reason("step.add_dkim_key")

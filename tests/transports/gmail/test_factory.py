@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpost.model.errors import VaultError
+from fairpost.model.reason import Reason
 from fairpost.model.transport import UnknownTransport
 from fairpost.transports.factory import transport_of
 from fairpost.transports.gmail.send import GmailTransport
@@ -88,5 +89,6 @@ def test_without_a_url_it_is_google() -> None:
 
 
 def test_a_missing_key_is_for_the_operator() -> None:
-    with pytest.raises(VaultError, match=r'"sales".*fairpost account set sales --gmail'):
+    with pytest.raises(VaultError, match='"sales"') as error:
         transport_of(replace(ACCOUNT, transport=GMAIL), VAULT)
+    assert error.value.next_step == Reason("step.set_gmail_key", account="sales")

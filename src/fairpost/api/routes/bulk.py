@@ -78,7 +78,7 @@ async def send_emails(
         body.seek(0)
         async with caller.owner.together() as one:
             if users:
-                await one.value("SELECT fairpost.lock_users($1, $2)::text", caller.workspace, list(users))
+                await one.lock_users(caller.workspace, users)
             for chunk in _chunks(_lines(body, key, partial(followed, caller))):
                 sayable = [line for line in chunk if isinstance(line, str)]
                 taken = (

@@ -16,7 +16,7 @@ from fairpost.api.conditions import told_reason
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.names import own_account
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
-from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, state_word
+from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routes.templates import unfilled
 from fairpost.api.routing import Router
@@ -49,6 +49,7 @@ from fairpost.model.errors import NotFound
 from fairpost.model.states import ReceiptState
 from fairpost.policy.forecast import Forecast, KeptForecast, Suggestion, forecast_by, suggestions
 from fairpost.policy.forecast import forecast as compute_forecast
+from fairpost.reasons.rendering import brief, sentence, suggested
 from fairpost.store import campaigns
 from fairpost.store.campaigns import Receipt
 from fairpost.store.prospects import known_by
@@ -124,7 +125,7 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
             foreseen_at_launch=_foretold(foretold, forecast_by(foretold, now)) if foretold else None,
             not_counted=question.not_counted,
             gives_up_at=question.gives_up_at,
-            forecast=found and _forecast_out(*found),
+            forecast=found and _forecast_out(*found, question.plan.schedule.timezone, now),
         )
     )
 
@@ -152,7 +153,7 @@ def _as_known(question: Question, caller: Caller) -> Question:
     )
 
 
-def _forecast_out(found: Forecast, helpful: list[Suggestion]) -> ForecastOut:
+def _forecast_out(found: Forecast, helpful: list[Suggestion], timezone: str, now: datetime) -> ForecastOut:
     per_account: Counter[str | None] = Counter()
     for name, n in found.per_account.items():
         per_account[None if name.startswith(f"{NUMBERED} ") else name] += n
@@ -162,7 +163,8 @@ def _forecast_out(found: Forecast, helpful: list[Suggestion]) -> ForecastOut:
         ends_at=found.ends_at,
         finished_after_s=found.finished_after_s,
         bottleneck=found.bottleneck,
-        why=found.why,
+        why=sentence(found.why),
+        why_code=found.why.code,
         per_account=[AccountForecast(account=name, emails=n) for name, n in per_account.items()],
         per_step=[
             StepForecast(step=number, emails=step.emails, first_at=step.first_at, last_at=step.last_at)
@@ -171,7 +173,16 @@ def _forecast_out(found: Forecast, helpful: list[Suggestion]) -> ForecastOut:
         per_day=[DayForecast(day=day, emails=n) for day, n in found.per_day],
         per_hour=[Hour(starts_at=hour, emails=n) for hour, n in found.per_hour],
         waited_s=dict(found.waited_s),
-        suggestions=[SuggestionOut.model_validate(each) for each in helpful],
+        suggestions=[
+            SuggestionOut(
+                change=brief(each.change),
+                change_code=each.change.code,
+                ends_at=each.ends_at,
+                saves_s=each.saves_s,
+                words=suggested(each, timezone, now=now),
+            )
+            for each in helpful
+        ],
     )
 
 
@@ -230,7 +241,7 @@ async def list_campaign_recipients(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[ReceiptOut]]:
-    states = [each.stored for each in state or ReceiptState]
+    states = [str(each) for each in state or ReceiptState]
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         after = number_at(cursor, caller.ids) or 0
@@ -286,7 +297,7 @@ def _receipt(receipt: Receipt, caller: Caller) -> ReceiptOut:
         email_id=caller.ids.email(receipt.email_id),
         step=receipt.step,
         address=receipt.address,
-        state=ReceiptState(state_word(receipt.state)),
+        state=ReceiptState(receipt.state),
         **told_reason(receipt.reason, caller),
         account=own_account(receipt.account, caller),
         at=receipt.at,

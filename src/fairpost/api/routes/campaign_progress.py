@@ -6,7 +6,7 @@ from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.conditions import shown
 from fairpost.api.names import SHARED, as_known, own_account
-from fairpost.api.routes.campaigns import named, state_word
+from fairpost.api.routes.campaigns import named
 from fairpost.api.routing import Router
 from fairpost.api.shapes.campaign_progress import (
     AccountProgress,
@@ -107,7 +107,7 @@ def _steps(view: ProgressView) -> list[StepProgress]:
                 sent=sent,
                 missed=missed,
                 waiting=sum(counts.values()) - sent - missed,
-                emails={state_word(state): n for state, n in counts.items()},
+                emails=dict(counts),
             )
         )
     return shown

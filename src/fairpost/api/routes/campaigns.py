@@ -176,11 +176,6 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
     )
 
 
-def state_word(word: str) -> str:
-    """Returns an e-mail's state as the API spells it: `to_follow` instead of `to follow`."""
-    return word.replace(" ", "_")
-
-
 # ── render ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -247,7 +242,7 @@ def _steps(view: CampaignView) -> list[StepProgress]:
             step=number,
             template=step.template,
             delay_s=step.delay_s,
-            emails={state_word(state): n for state, n in view.progress.by_step.get(number, {}).items()},
+            emails=dict(view.progress.by_step.get(number, {})),
         )
         for number, step in enumerate(view.campaign.steps, 1)
     ]

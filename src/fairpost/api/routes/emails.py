@@ -62,6 +62,7 @@ from fairpost.observe import search as searching
 from fairpost.observe.emails import ListedEmail, ShownEmail
 from fairpost.observe.life import life_of
 from fairpost.observe.search import Matches, Understood, Wanted
+from fairpost.store.email_rows import planned_by_campaigns
 from fairpost.templates.rendering import Rendered
 
 TAG = {"name": "emails", "description": "Send and find e-mails, one or many at a time."}
@@ -204,7 +205,7 @@ async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> l
     """
     if caller.is_operator or not is_like_campaigns(key):
         return emails
-    planned = await looking.planned_by_campaigns(caller.store, [each.id for each in emails])
+    planned = await planned_by_campaigns(caller.store, [each.id for each in emails])
     return [each for each in emails if each.id not in planned]
 
 
@@ -224,7 +225,7 @@ async def get_email(
 
 async def _key_outside(caller: Caller, email: ShownEmail) -> str | None:
     key = email.idempotency_key
-    if key is None or not is_like_campaigns(key) or not await looking.planned_by_campaigns(caller.store, [email.id]):
+    if key is None or not is_like_campaigns(key) or not await planned_by_campaigns(caller.store, [email.id]):
         return key
     return campaign_key_outside(key, caller.ids)
 

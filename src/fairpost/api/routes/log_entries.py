@@ -15,6 +15,7 @@ from fairpost.api.routing import Router
 from fairpost.api.shapes.log import LogEntry
 from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.public_ids import Kind
+from fairpost.store.events import log_entries
 
 TAG = {"name": "log", "description": "What happened, and why, for people."}
 router = Router(prefix="/v1/log", tags=["log"])
@@ -28,10 +29,8 @@ async def list_entries(
     cursor: Cursor = None,
 ) -> Answer[Page[LogEntry]]:
     before = number_at(cursor, caller.ids)
-    found = await caller.store.fetch(
-        """SELECT e.id, e.at, e.kind, e.subject, e.detail FROM fairpost.events e
-           WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
-        *(caller.workspace, BIGGEST if before is None else before, kind, limit + 1),
+    found = await log_entries(
+        caller.store, caller.workspace, before=BIGGEST if before is None else before, kind=kind, most=limit + 1
     )
     return page_of(found, limit, shown=lambda row: _entry(row, caller), place=lambda row: sealed(row["id"], caller.ids))
 

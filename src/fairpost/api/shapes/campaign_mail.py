@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
-from fairpost.api.answers import Id, Moment, Reasoned, RequestModel, ResponseModel, Text
+from fairpost.api.answers import Id, Moment, ReasonCode, Reasoned, RequestModel, ResponseModel, Text
 from fairpost.api.shapes.emails import MailboxOut
 from fairpost.api.shapes.findings import FindingOut
 from fairpost.api.shapes.sequences import STEPS_MAX
@@ -50,6 +50,7 @@ class Hour(ResponseModel):
 
 class SuggestionOut(ResponseModel):
     change: str
+    change_code: ReasonCode
     ends_at: Moment
     saves_s: float
     words: str
@@ -62,6 +63,7 @@ class ForecastOut(ResponseModel):
     finished_after_s: float
     bottleneck: Bottleneck
     why: str
+    why_code: ReasonCode
     per_account: list[AccountForecast]
     per_step: list[StepForecast]
     per_day: Annotated[list[DayForecast], Field(description="The forecast for each day, in the workspace's time zone.")]

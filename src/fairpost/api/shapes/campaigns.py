@@ -3,9 +3,10 @@
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import Field, JsonValue, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from fairpost.api.answers import (
+    JsonObject,
     Moment,
     Name,
     Reasoned,
@@ -176,7 +177,7 @@ class CampaignIn(RequestModel):
     ] = ""
     type: Annotated[EmailType | None, about("type")] = None
     tags: Annotated[Tags | None, about("tags")] = None
-    metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None
+    metadata: Annotated[JsonObject | None, about("metadata")] = None
     reply_to: Annotated[
         Address | None, Field(description="The Reply-To address of the e-mails, instead of the template's.")
     ] = None

@@ -3,10 +3,11 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import Header, Path, Query
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, StringConstraints
 
 from fairpost.api.answers import (
     Id,
+    JsonObject,
     Moment,
     Page,
     Reasoned,
@@ -100,7 +101,7 @@ class EmailIn(RequestModel):
     reply_to: Annotated[Address | None, about("reply_to")] = None
     headers: Annotated[dict[HeaderName, HeaderValue] | None, about("headers")] = None
     attachments: Annotated[list[Attachment] | None, about("attachments")] = None
-    fields: Annotated[dict[str, JsonValue] | None, about("fields")] = None
+    fields: Annotated[JsonObject | None, about("fields")] = None
     user: Annotated[Text | None, about("user")] = None
     stream: Annotated[Text | None, about("stream")] = None
     email_class: Annotated[Literal["urgent", "bulk"] | None, about("class", alias="class")] = None
@@ -114,7 +115,7 @@ class EmailIn(RequestModel):
     follows: Annotated[Text | None, about("follows", max_length=100)] = None
     type: Annotated[EmailType | None, about("type")] = None
     tags: Annotated[Tags | None, about("tags")] = None
-    metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None
+    metadata: Annotated[JsonObject | None, about("metadata")] = None
 
 
 class Accepted(ResponseModel):

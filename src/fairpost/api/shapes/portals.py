@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from fastapi import Path
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
+from fairpost.api.answers import JsonObject, Moment, RequestModel, ResponseModel, Text
 from fairpost.api.shapes.emails import Address, Addresses, Tags, about
 from fairpost.api.shapes.templates import Subject
 
@@ -25,7 +25,7 @@ TypePath = Annotated[
 ]
 WORDS_MAX = 102_400
 Part = Annotated[Text, Field(max_length=WORDS_MAX)]
-Values = Annotated[dict[str, JsonValue], Field(max_length=200)]
+Values = Annotated[JsonObject, Field(max_length=200)]
 
 
 class PortalItem(ResponseModel):
@@ -72,4 +72,4 @@ class PortalSend(ValuesIn):
     pool: Annotated[Text | None, about("pool")] = None
     account: Annotated[Text | None, about("account")] = None
     tags: Annotated[Tags | None, about("tags")] = None
-    metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None
+    metadata: Annotated[JsonObject | None, about("metadata")] = None

@@ -6,13 +6,22 @@ Secrets are kept separate from the other settings and are never shown.
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
-from pydantic import Field, SecretStr, StringConstraints, create_model
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, create_model
 
-from fairpost.api.answers import RequestModel, ResponseModel, Text
+from fairpost.api.answers import RequestModel, ResponseModel, Text, require_unicode
 from fairpost.transports.described import Group, Setting
 from fairpost.transports.registry import kind_named, kinds
 
 M = TypeVar("M", bound=RequestModel)
+
+
+def _is_unicode(secret: SecretStr) -> SecretStr:
+    """Checks the text, which is checked by its type in other fields."""
+    require_unicode(secret.get_secret_value())
+    return secret
+
+
+Secret = Annotated[SecretStr, AfterValidator(_is_unicode)]
 
 
 class OtherServer(ResponseModel):
@@ -60,7 +69,7 @@ def _type_asked(setting: Setting) -> Any:
     if isinstance(setting.type, Group):
         return _request(setting.type.name, setting.type.settings, setting.type.about or None)
     if setting.is_secret:
-        return SecretStr
+        return Secret
     if setting.pattern is not None:
         return Annotated[str, StringConstraints(pattern=f"^{setting.pattern}$")]
     return Text if setting.type is str else setting.type

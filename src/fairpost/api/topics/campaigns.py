@@ -13,7 +13,6 @@ from fairpost.api.live import Look, Screen
 from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import cursor_of
 from fairpost.api.routes.campaign_progress import progress_of
-from fairpost.api.routes.campaigns import state_word
 from fairpost.api.shapes.campaign_progress import CampaignProgress
 from fairpost.api.shapes.campaigns import GapOut
 from fairpost.api.topics.progress_chart import progress_chart
@@ -195,7 +194,7 @@ def _facts(view: ProgressView, caller: Caller, planning: Planning, people: int) 
     pool, account = own_route(campaign.route, caller)
     states: Counter[str] = Counter()
     for counts in view.snapshot.by_step.values() if view.snapshot else ():
-        states.update({state_word(state): n for state, n in counts.items()})
+        states.update(counts)
     return {
         "counted_at": view.snapshot.at if view.snapshot and planning.scheduled > AT_ONCE_MAX else None,
         "headline": shown(view.waiting, caller, zone=view.timezone),

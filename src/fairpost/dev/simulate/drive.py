@@ -31,11 +31,11 @@ class Drive:
         clock: ManualClock,
         transports: Mapping[AccountId, Transport],
         *,
-        mind: Callable[[], Awaitable[object]] | None = None,
+        orchestrate: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Creates the driver. `mind` does an engine's other work; it is called each time before the accounts wait."""
+        """Creates the driver. `orchestrate` does the orchestrator's work; it is called each time before the accounts wait."""
         self._store = store
-        self._mind = mind
+        self._orchestrate = orchestrate
         self._clock = clock
         self._accounts = {id_: _Driven(transport, wakes_at=clock.now) for id_, transport in transports.items()}
 
@@ -45,8 +45,8 @@ class Drive:
             for account_id, driven in self._accounts.items():
                 if driven.wakes_at is not None and driven.wakes_at <= self._clock.now:
                     await self._work(account_id, driven)
-            if self._mind is not None:
-                await self._step(self._mind)
+            if self._orchestrate is not None:
+                await self._step(self._orchestrate)
             after_each()
             moments = [driven.wakes_at for driven in self._accounts.values() if driven.wakes_at is not None]
             if not moments or min(moments) > until:
@@ -54,8 +54,8 @@ class Drive:
             self._clock.move_to(max(self._clock.now, min(moments)))
         await self.stop()
 
-    async def _step(self, mind: Callable[[], Awaitable[object]]) -> None:
-        await mind()
+    async def _step(self, orchestrate: Callable[[], Awaitable[object]]) -> None:
+        await orchestrate()
         due = {route.route for route in await self._store.routes_with_work() if route.due}
         shut = await blocked_for_all(self._store)
         for account_id, driven in self._accounts.items():
@@ -68,11 +68,6 @@ class Drive:
         """Wakes all accounts because e-mails have arrived."""
         for driven in self._accounts.values():
             driven.wakes_at = self._clock.now
-
-    def crash(self, account_id: AccountId) -> None:
-        """Makes a worker disappear without warning. Another worker takes over when the lease expires."""
-        driven = self._accounts[account_id]
-        driven.runner, driven.wakes_at = None, self._clock.now + timedelta(seconds=LEASE_S)
 
     async def stop(self) -> None:
         for driven in self._accounts.values():

@@ -334,7 +334,7 @@ def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], Cl
     kept.
     """
     watched = {each.account: each.behaviour for each in case.accounts}
-    minds = {
+    servers = {
         name: behaviour.smtp(chance.dice(f"{seed} {case.name} {name}"))
         for name, behaviour in watched.items()
         if behaviour.smtp is not None
@@ -346,7 +346,7 @@ def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], Cl
     def transport(account: Account) -> ClosableTransport:
         if account.name in emulators:
             return SimulatedGmail(emulators[account.name], visits, user=account.address)
-        return SimulatedSmtp(minds[account.name], visits)
+        return SimulatedSmtp(servers[account.name], visits)
 
     return transport
 

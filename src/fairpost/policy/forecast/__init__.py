@@ -16,7 +16,7 @@ from fairpost.policy.forecast.kept import (
 )
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, StepFigures
 from fairpost.policy.forecast.plan import NoForecast, Pending, Plan, Sender
-from fairpost.policy.forecast.suggestions import Suggestion, moment_in_words, suggestions
+from fairpost.policy.forecast.suggestions import Suggestion, suggestions
 from fairpost.policy.forecast.timeline import forecast
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "forecast",
     "forecast_by",
     "in_writing",
-    "moment_in_words",
     "none_in_writing",
     "read_kept",
     "suggestions",

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from fairpost.model.reason import Reason
 from fairpost.policy.forecast.runs import Run
 from fairpost.policy.windows import local_day, next_day
 
@@ -31,22 +32,6 @@ class Bottleneck(StrEnum):
     NOTHING = "nothing"
 
 
-WORDS = {
-    Bottleneck.DELAY: "their pause between two e-mails",
-    Bottleneck.HOURLY: "their hourly limit",
-    Bottleneck.DAILY: "their daily limit",
-    Bottleneck.WARM_UP: "their warm-up, which limits the first days",
-    Bottleneck.UNITS: "their provider's API quota per minute",
-    Bottleneck.WINDOW: "the sending window to open",
-    Bottleneck.QUOTA: "the workspace's daily quota",
-    Bottleneck.RAMP_UP: "the daily quota's ramp-up, which limits the first days",
-    Bottleneck.GAP: "the campaign's random gap between two e-mails",
-    Bottleneck.STEP_DELAY: "the delay between two steps",
-    Bottleneck.SENDING: "the previous e-mail to be sent",
-    Bottleneck.PAUSE: "the end of a pause",
-}
-
-
 class StepFigures(NamedTuple):
     emails: int
     first_at: datetime | None
@@ -64,7 +49,7 @@ class Forecast:
     per_hour: tuple[tuple[datetime, int], ...]  # by the start of the hour in UTC; only hours with e-mails
     per_day: tuple[tuple[date, int], ...]  # by local day; only days with e-mails
     bottleneck: Bottleneck
-    why: str  # the bottleneck as a sentence
+    why: Reason  # the bottleneck, with its share of the waiting time
     waited_s: Mapping[Bottleneck, float]  # waits before e-mails that were sent, summed over all accounts, longest first
 
 
@@ -128,7 +113,7 @@ class SendCounts:
             per_hour=tuple(sorted(self._hours.items())),
             per_day=tuple(sorted(self._days.items())),
             bottleneck=bottleneck,
-            why=_in_words(bottleneck, waited_s),
+            why=_why(bottleneck, waited_s),
             waited_s=waited_s,
         )
 
@@ -145,8 +130,7 @@ def _with(step: StepFigures, run: Run, times: int) -> StepFigures:
     return StepFigures(step.emails + run.size * times, first_at, last_at)
 
 
-def _in_words(bottleneck: Bottleneck, waited_s: Mapping[Bottleneck, float]) -> str:
-    if bottleneck is Bottleneck.NOTHING:
-        return "There is no bottleneck."
-    share = waited_s[bottleneck] / sum(waited_s.values())
-    return f"Accounts wait longest for {WORDS[bottleneck]}: {share:.0%} of their waiting time."
+def _why(bottleneck: Bottleneck, waited_s: Mapping[Bottleneck, float]) -> Reason:
+    whole_s = sum(waited_s.values())
+    percent = round(100 * waited_s[bottleneck] / whole_s) if bottleneck is not Bottleneck.NOTHING else None
+    return Reason(f"bottleneck.{bottleneck.replace(' ', '_').replace('-', '_')}", percent=percent)

@@ -5,9 +5,9 @@ omitted.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 from fairpost.model.account import Usage
+from fairpost.model.reason import Reason
 from fairpost.model.window import Quota
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast
 from fairpost.policy.forecast.plan import NoForecast, Plan, Sender
@@ -16,15 +16,17 @@ from fairpost.policy.forecast.timeline import forecast
 SUGGESTIONS_MAX = 3
 HELP_MIN = 0.02  # minimum gain, as a fraction of the total time
 
-Variant = tuple[str, Plan, Sequence[Sender]]
+Variant = tuple[Reason, Plan, Sequence[Sender]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    change: str
+    """One change, the end that it would lead to, and the end without it."""
+
+    change: Reason
     ends_at: datetime
+    instead_of: datetime
     saves_s: float
-    words: str  # the change, the new end and the old end
 
 
 def suggestions(
@@ -44,12 +46,11 @@ def _tried(variant: Variant, plan: Plan, found: Forecast, now: datetime) -> Sugg
         instead = forecast(changed, senders, now=now)
     except NoForecast:
         return None
-    moments = [moment_in_words(moment, plan.schedule.timezone, now) for moment in (instead.ends_at, found.ends_at)]
     return Suggestion(
         change=change,
         ends_at=instead.ends_at,
+        instead_of=found.ends_at,
         saves_s=found.finished_after_s - instead.finished_after_s,
-        words=f"{change}: done {moments[0]} instead of {moments[1]}",
     )
 
 
@@ -61,31 +62,16 @@ def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterato
     if plan.recipients:
         busiest = max(senders, key=lambda sender: found.per_account[sender.name])
         another = replace(busiest, name=f"another {busiest.name}", usage=Usage(), not_before=None)
-        yield f"one more account like {busiest.name}", plan, [*senders, another]
+        yield Reason("suggestion.account", account=busiest.name), plan, [*senders, another]
     if schedule.window is not None:
-        yield "sending around the clock", replace(plan, schedule=replace(schedule, window=None)), senders
+        yield Reason("suggestion.no_window"), replace(plan, schedule=replace(schedule, window=None)), senders
     if Bottleneck.QUOTA in waited or Bottleneck.RAMP_UP in waited:
-        yield "no daily quota", replace(plan, schedule=replace(schedule, quota=Quota())), senders
+        yield Reason("suggestion.no_quota"), replace(plan, schedule=replace(schedule, quota=Quota())), senders
     if Bottleneck.RAMP_UP in waited:
         grown = Quota(daily_max=schedule.quota.daily_max)
-        yield "no ramp-up", replace(plan, schedule=replace(schedule, quota=grown)), senders
+        yield Reason("suggestion.no_ramp_up"), replace(plan, schedule=replace(schedule, quota=grown)), senders
     if Bottleneck.GAP in waited:
-        yield "no gap", replace(plan, gap=None), senders
+        yield Reason("suggestion.no_gap"), replace(plan, gap=None), senders
     if Bottleneck.STEP_DELAY in waited and plan.delays_s:
         halved = tuple(delay / 2 for delay in plan.delays_s)
-        yield "half the delay between steps", replace(plan, delays_s=halved), senders
-
-
-def moment_in_words(moment: datetime, timezone: str, now: datetime) -> str:
-    """Format a moment in local time. Within the coming week, the weekday is enough."""
-    local, today = moment.astimezone(ZoneInfo(timezone)), now.astimezone(ZoneInfo(timezone))
-    days = (local.date() - today.date()).days
-    if days == 0:
-        return f"today {local:%H:%M}"
-    if days < 7:
-        return f"{local:%A %H:%M}"
-    return (
-        f"{local:%a} {local.day} {local:%b %Y %H:%M}"
-        if local.year != today.year
-        else f"{local:%a} {local.day} {local:%b %H:%M}"
-    )
+        yield Reason("suggestion.half_delay"), replace(plan, delays_s=halved), senders

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from fairpost.model.errors import VaultError
+from fairpost.model.reason import Reason
 from fairpost.system import clock
 from fairpost.transports.gmail.answers import (
     Answered,
@@ -247,7 +248,7 @@ def client_of(
     if secret is None:
         raise VaultError(
             f'Account "{name}" has no key for the Gmail API.',
-            then=f"Set it: fairpost account set {name} --gmail KEYFILE",
+            next_step=Reason("step.set_gmail_key", account=name),
         )
     tokens = token_source(settings.oauth, secret, mailbox=address)
     return GmailClient(tokens, base_url=settings.base_url, timeouts=timeouts)

@@ -73,11 +73,10 @@ class GivenGmail:
         oauth = self.oauth or (kept.oauth if kept else None)
         if oauth is None:
             raise FairpostError(
-                f"Account {name} does not send through the Gmail API.",
-                then=f"Set its key: fairpost account set {name} --gmail FILE",
+                f"Account {name} does not send through the Gmail API. Set its key: fairpost account set {name} --gmail FILE"
             )
         if kept is not None and self.url is not None and self.url != (kept.base_url or "") and self.secret is None:
-            raise FairpostError("If the URL is new, specify the key as well.", then="Add: --gmail FILE")
+            raise FairpostError("If the URL is new, specify the key as well. Add: --gmail FILE")
         is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
         if self.subject and not is_service:
             raise FairpostError("--subject needs --gmail: a refresh token works only for its own mailbox.")

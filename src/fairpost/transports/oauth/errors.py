@@ -12,7 +12,8 @@ class Refused(FairpostError):
     """
 
     def __init__(self, reason: str, what: str, advice: str) -> None:
-        super().__init__(what, then=advice)
+        super().__init__(f"{what} {advice}")
+        self.message = what
         self.reason = reason
         self.what = what
         self.advice = advice

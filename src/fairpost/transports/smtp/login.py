@@ -4,6 +4,7 @@ suspended or paused.
 """
 
 from fairpost.model.errors import VaultError
+from fairpost.model.reason import Reason
 from fairpost.model.report import Reply, Step
 from fairpost.smtp.auth import LoginSource, Password, Token
 from fairpost.smtp.connecting import LOGIN_REFUSED, Unready
@@ -40,7 +41,7 @@ def login_of(
     if secret is None:
         raise VaultError(
             f'Account "{account}" has no password for {settings.user}.',
-            then=f"Set it: fairpost account set {account} --ask-password",
+            next_step=Reason("step.set_password", account=account),
         )
     if settings.oauth is not None:
         source = token_source(settings.oauth, secret, mailbox=settings.user, is_for_reading=is_for_reading)

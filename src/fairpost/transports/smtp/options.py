@@ -162,7 +162,7 @@ def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
     if server.user is None:
         return server
     if old is None or (old.host, old.user) != (server.host, server.user) or old.secret is None:
-        raise FairpostError("If the host or user is new, specify the password as well.", then="Add: --ask-password")
+        raise FairpostError("If the host or user is new, specify the password as well. Add: --ask-password")
     return replace(server, secret=old.secret)
 
 
@@ -178,8 +178,8 @@ def with_kept_reading(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
 def _require_user(name: str, server: SmtpSettings | None) -> None:
     if server is None or server.user is None:
         raise FairpostError(
-            f"Account {name} has no server with a user, so it cannot use a password.",
-            then=f"Set both: fairpost account set {name} --smtp smtp+starttls://USER@HOST --ask-password",
+            f"Account {name} has no server with a user, so it cannot use a password. "
+            f"Set both: fairpost account set {name} --smtp smtp+starttls://USER@HOST --ask-password",
         )
 
 
@@ -192,6 +192,6 @@ def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
     again = "--key-file FILE" if is_service else f"--client-id {oauth.client_id} --refresh-token-file FILE"
     tenant = f" --tenant {oauth.tenant}" if oauth.tenant else ""
     raise FairpostError(
-        f"Account {name} logs in with OAuth, so it cannot use a password alone.",
-        then=f"Set its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {again}",
+        f"Account {name} logs in with OAuth, so it cannot use a password alone. "
+        f"Set its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {again}",
     )

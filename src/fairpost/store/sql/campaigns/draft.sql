@@ -90,7 +90,7 @@ BEGIN
 END $$;
 
 -- Restarts planning from the first prospect, to include recipients who were added in the meantime. Returns false if the campaign is not running.
-CREATE OR REPLACE FUNCTION fairpost.plan_anew(p_campaign bigint, p_zones text[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION fairpost.replan(p_campaign bigint, p_zones text[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     c fairpost.campaigns;

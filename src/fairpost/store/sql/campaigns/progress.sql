@@ -1,6 +1,6 @@
 -- Campaign progress. Engines measure progress periodically and store it as a few hundred points per campaign.
 
-CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
+CREATE OR REPLACE FUNCTION fairpost.progress_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
 -- Counts the e-mails of each campaign that is due for a count, and stops after about the given number of seconds. Only one process counts at a time;
 -- concurrent calls do nothing. Returns the number of campaigns counted. A running campaign is counted every minute, or less often if counting is
@@ -13,7 +13,7 @@ DECLARE
     due bigint;
     n integer := 0;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(fairpost.course_lock()) THEN
+    IF NOT pg_try_advisory_xact_lock(fairpost.progress_lock()) THEN
         RETURN 0;
     END IF;
     FOR due IN
@@ -32,7 +32,7 @@ END $$;
 -- Counts a campaign's e-mails. Counts the e-mails in the queue and in history in a single statement, so an e-mail that moves from the queue to
 -- history in the meantime is counted only once. `sent` counts the sent e-mails in history. Needs the indexes emails_of_campaign and
 -- queue_of_campaign.
-CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
+CREATE OR REPLACE FUNCTION fairpost.snapshot_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
@@ -44,7 +44,7 @@ BEGIN
         SELECT x.step, x.state, 'waiting', coalesce(x.account_id, a.id), x.n FROM (
             SELECT q.step, q.route, CASE WHEN q.waiting THEN NULL ELSE q.account_id END AS account_id,
                    CASE WHEN q.state <> 'waiting' THEN q.state::text WHEN q.parked_due IS NOT NULL THEN 'parked'
-                        WHEN q.due_at = 'infinity' THEN 'to follow' WHEN q.due_at > p_at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n
+                        WHEN q.due_at = 'infinity' THEN 'to_follow' WHEN q.due_at > p_at THEN 'scheduled' ELSE 'ready' END AS state, count(*) AS n
             FROM fairpost.queue q WHERE q.campaign_id = p_campaign GROUP BY 1, 2, 3, 4) x LEFT JOIN fairpost.accounts a ON x.route = '@' || a.name
     )
     SELECT (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'sent'), 0)::bigint FROM held h), (SELECT coalesce(sum(h.n) FILTER (WHERE h.kind = 'missed'), 0)::bigint FROM held h),
@@ -73,7 +73,7 @@ BEGIN
     after.state := c.state;
     after.finished_at := c.finished_at;
     SELECT n.sent, n.missed, n.waiting, n.steps, n.accounts INTO after.sent, after.missed, after.waiting, after.steps, after.accounts
-    FROM fairpost.standing_of(c.id, after.at) n;
+    FROM fairpost.snapshot_of(c.id, after.at) n;
     after.sent := greatest(after.sent, before.sent);   -- e-mails that were dropped from history still count as sent
     is_over := c.finished_at IS NOT NULL;
     after.next_at := after.at + greatest(CASE WHEN c.state = 'running' THEN interval '1 minute' ELSE interval '10 minutes' END, 100 * (clock_timestamp() - begun_at));
@@ -84,12 +84,12 @@ BEGIN
     VALUES (c.id, after.at, after.sent, after.missed, after.waiting, after.steps, after.accounts, after.state, after.finished_at, after.next_at)
     ON CONFLICT (campaign_id) DO UPDATE SET at = excluded.at, sent = excluded.sent, missed = excluded.missed, waiting = excluded.waiting, steps = excluded.steps,
         accounts = excluded.accounts, state = excluded.state, finished_at = excluded.finished_at, next_at = excluded.next_at;
-    PERFORM fairpost.draw_course(c, before, after, is_over);
+    PERFORM fairpost.draw_progress(c, before, after, is_over);
 END $$;
 
 -- Adds a point if the counts have changed and the last point is old enough. If there was an idle period before that point, also marks its end, so
 -- that a night without sending does not look like slow sending.
-CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.draw_progress(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     every CONSTANT interval := make_interval(secs => coalesce(before.every_s, 60));
@@ -105,13 +105,13 @@ BEGIN
     IF is_over OR (after.sent, after.missed) IS DISTINCT FROM (last.sent, last.missed) AND after.at >= last.at + every THEN
         INSERT INTO fairpost.campaign_progress AS p VALUES (c.id, greatest(CASE WHEN is_over THEN c.finished_at ELSE after.at END, last.at), after.sent, after.missed)
         ON CONFLICT (campaign_id, at) DO UPDATE SET sent = excluded.sent, missed = excluded.missed;
-        PERFORM fairpost.thin_course(c.id);
+        PERFORM fairpost.thin_progress(c.id);
     END IF;
 END $$;
 
 -- If there are more than 600 points, doubles the interval between points and keeps only one point for each interval. From then on, points are added
 -- half as often. The first and last points are kept.
-CREATE OR REPLACE FUNCTION fairpost.thin_course(p_campaign bigint) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.thin_progress(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     most CONSTANT integer := 600;

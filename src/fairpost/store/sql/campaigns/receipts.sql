@@ -46,9 +46,9 @@ BEGIN
          WHERE 'scheduled' = ANY (p_states) AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND q.due_at > t AND q.due_at < 'infinity' AND q.id > p_after
          AND (p_prospect IS NULL OR q.prospect_id = p_prospect) ORDER BY q.id LIMIT p_max)
         UNION ALL
-        (SELECT q.id, q.step, q.addresses, q.prospect_id, 'to follow', fairpost.code_in(q.last_error), fairpost.params_in(q.last_error), q.account_id, NULL::timestamptz, q.attempts
+        (SELECT q.id, q.step, q.addresses, q.prospect_id, 'to_follow', fairpost.code_in(q.last_error), fairpost.params_in(q.last_error), q.account_id, NULL::timestamptz, q.attempts
          FROM fairpost.queue q JOIN fairpost.campaign_streams w ON w.workspace = q.workspace AND w.stream = q.stream
-         WHERE 'to follow' = ANY (p_states) AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND q.due_at = 'infinity' AND q.id > p_after
+         WHERE 'to_follow' = ANY (p_states) AND q.campaign_id = p_campaign AND q.waiting AND q.parked_due IS NULL AND q.due_at = 'infinity' AND q.id > p_after
          AND (p_prospect IS NULL OR q.prospect_id = p_prospect) ORDER BY q.id LIMIT p_max)
     ) x LEFT JOIN fairpost.accounts a ON a.id = x.account_id ORDER BY x.id LIMIT p_max;
 END $$;

@@ -139,7 +139,7 @@ BEGIN
     RETURN QUERY
     WITH served AS MATERIALIZED (
         SELECT d.*, EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = account AND b.workspace = d.workspace) AS is_blocked
-        FROM fairpost.tallies_of(account) d WHERE d.sample = lease.sample
+        FROM fairpost.counters_of(account) d WHERE d.sample = lease.sample
     ), troubled AS MATERIALIZED (
         SELECT d.workspace, CASE WHEN d.day = today THEN d.sent ELSE 0 END AS sent, CASE WHEN d.day = today THEN d.bounced ELSE 0 END AS bounced,
                d.refused, d.refused_since, d.refused_mark = mark AS is_unbroken, CASE WHEN d.streak_mark = mark THEN d.streak ELSE 0 END AS streak,
@@ -161,7 +161,7 @@ BEGIN
 END $$;
 
 -- Returns each sender's counts on an account. Skips from one sender to the next in the index and reads the newest version of each.
-CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.counters
+CREATE OR REPLACE FUNCTION fairpost.counters_of(p_account bigint) RETURNS SETOF fairpost.counters
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (
         (SELECT d FROM fairpost.counters d WHERE d.account_id = p_account ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)

@@ -21,8 +21,7 @@ $$;
 
 -- Releases a dead engine. The caller has proof that none of its processes is alive, so there is no need to wait for its leases to expire. `p_heir` is
 -- the engine that has taken over the dead engine's state. If the dead engine was asked about the server, the heir answers instead.
-DROP FUNCTION IF EXISTS fairpost.bury_engine(text);
-CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
+CREATE OR REPLACE FUNCTION fairpost.reclaim_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     held record;

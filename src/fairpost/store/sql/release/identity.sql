@@ -51,7 +51,7 @@ $$;
 
 -- Records that this engine is still running. Returns how many times this has been recorded, or no row if the database has started a new life in the
 -- meantime.
-CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fairpost.check_identity(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.identity_checks AS w (engine, name, beats, at)

@@ -179,7 +179,7 @@ BEGIN
 END $$;
 
 -- Marks users as changed if they have mail planned for this hour. Called when the hour begins.
-CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.mark_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0

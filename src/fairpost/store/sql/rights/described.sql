@@ -10,7 +10,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
         WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,find,events_after,events_end,cancel,set_sender,public_id,private_id}'::text[]
         WHEN 'fairpost_tenant' THEN
             '{add_account,add_dkim_key,add_webhook_secret,address_hash,cancel,cancel_campaign,change_account,dkim_key_checked,enqueue,enqueue_many,events_after,events_cursor_at,events_end,hold,launch_campaign,materialize_calendar,list_emails,measured_since,own_outcomes,own_queue,
-            pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,private_id,public_id,put_content,receipts,release,remove_account,remove_dkim_key,remove_prospects,resolve,resume_campaign,retry,search_emails,
+            pause_campaign,pause_prospect,pictures_of,plan_batch,private_id,public_id,put_content,receipts,release,remove_account,remove_dkim_key,remove_prospects,replan,resolve,resume_campaign,retry,search_emails,
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
