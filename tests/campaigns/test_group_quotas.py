@@ -1,0 +1,242 @@
+"""Quotas of several workspaces, charged by groups of accounts at the same time as by single steps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from fairpost.engine.group import StepGroup
+from fairpost.model.campaign import Schedule
+from fairpost.model.step import StepAnswer
+from fairpost.model.verdict import Retry
+from fairpost.model.window import Quota
+from fairpost.store.step_groups import take_steps
+from fairpost.store.store import Store
+from fairpost.system import clock
+from fairpost.system.clock import ManualClock
+from tests.campaigns.clerks import Clerk, claim, clerks, passes, step_alone, step_together, waits
+from tests.campaigns.world import DAY, WORKSPACE, World
+
+OTHER = "bravo"
+GROUP = 8
+MOST = 50
+BEGUN = """SELECT (SELECT count(*) FROM fairpost.queue WHERE state IN ('sending', 'in_doubt'))
+                + (SELECT count(*) FROM fairpost.emails WHERE state = 'sent')"""
+LOCK_TODAY = """SELECT FROM fairpost.quotas q WHERE q.workspace = $1 AND q.starts_at <= $2 AND q.ends_at > $2
+                FOR UPDATE"""
+
+
+@pytest.fixture
+async def other(url: str) -> AsyncIterator["asyncpg.Connection"]:
+    conn = await asyncpg.connect(url)
+    yield conn
+    await conn.close()
+
+
+# ── a quota that several processes use ────────────────────────────────────────────────────────────────────────
+
+
+class Process:
+    """Accounts that share commits on one connection. `dies_at` is the round in whose commit it is killed."""
+
+    def __init__(self, store: Store, url: str, accounts: list[Clerk], *, dies_at: int | None = None) -> None:
+        self.store = store
+        self.url = url
+        self.accounts = accounts
+        self.dies_at = dies_at
+
+    async def run(self) -> None:
+        conn = await asyncpg.connect(self.url)
+        try:
+            own, rounds = Store(conn), 0
+            while any(each.claimed or each.sending for each in self.accounts):
+                rounds += 1
+                if rounds == self.dies_at:
+                    await conn.execute("BEGIN")
+                    assert any(await step_together(own, self.accounts))
+                    return
+                await self._round(own)
+        finally:
+            conn.terminate()
+
+    async def _round(self, own: Store) -> None:
+        busy = [each for each in self.accounts if each.claimed or each.sending]
+        taken = await step_together(own, busy)
+        for clerk in [each for each, is_taken in zip(busy, taken, strict=True) if not is_taken]:
+            await step_alone(own, clerk)
+        used, allowed = await own.row("SELECT used, allowed FROM fairpost.quota_at($1, $2)", WORKSPACE, clock.now())
+        assert used <= allowed
+        for clerk in busy:
+            if not clerk.claimed:
+                await claim(own, clerk, 2)
+
+
+async def test_three_processes_use_a_quota_to_the_last_e_mail_although_one_is_killed_in_a_commit(
+    world: World, url: str
+) -> None:
+    await world.set_schedule(Schedule(quota=Quota(daily_max=MOST)))
+    accounts = await clerks(world, *(f"a{n}" for n in range(3 * GROUP)), each=2, people=2 * MOST)
+    thirds = [accounts[n * GROUP : (n + 1) * GROUP] for n in range(3)]
+    processes = [Process(world.store, url, third) for third in thirds]
+    processes[1].dies_at = 2
+    await asyncio.gather(*(process.run() for process in processes))
+    for dead in processes[1].accounts:
+        lost = "UPDATE fairpost.leases SET until = $2 WHERE account_id = $1"
+        await world.store.value(lost, dead.lease.account_id, clock.now())
+    assert await world.store.reap_leases() == GROUP
+    rest = Process(world.store, url, processes[0].accounts)
+    for clerk in rest.accounts:
+        await claim(world.store, clerk, 2)
+    await rest.run()
+    assert await world.store.value(BEGUN) == MOST
+    assert await world.store.value("SELECT sum(used) FROM fairpost.quotas") == MOST
+    in_doubt = await world.store.value("SELECT count(*) FROM fairpost.queue WHERE state = 'in_doubt'")
+    assert in_doubt == GROUP, "the dead process had begun one for each account"
+
+
+# ── another day ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_group_that_waits_into_the_next_day_does_not_exceed_its_quota(
+    store: Store, url: str, other: "asyncpg.Connection"
+) -> None:
+    """It holds the quota of the day on which it began to wait, while another account uses the next one's."""
+    world = World(store, ManualClock(clock.now()))
+    await world.set_schedule(Schedule(quota=Quota(daily_max=1)))
+    grouped, single = await clerks(world, "anna", "bert", people=4)
+    midnight = await store.value("SELECT clock_timestamp() + interval '700 ms'")
+    await store.value(
+        """WITH today AS (UPDATE fairpost.quotas q SET ends_at = $2 WHERE q.workspace = $1 AND q.starts_at <= clock_timestamp() AND q.ends_at > clock_timestamp())
+           UPDATE fairpost.quotas q SET starts_at = $2
+           WHERE q.workspace = $1 AND q.starts_at = (SELECT min(n.starts_at) FROM fairpost.quotas n WHERE n.workspace = $1 AND n.starts_at > clock_timestamp())""",
+        *(WORKSPACE, midnight),
+    )
+    beside = await asyncpg.connect(url)
+    try:
+        holding, beginning = other.transaction(), beside.transaction()
+        await holding.start()
+        await other.fetch(LOCK_TODAY, WORKSPACE, clock.now())
+        step = asyncio.create_task(step_together(store, [grouped]))
+        assert await waits(beside)
+        await passes(beside, midnight)
+        await beginning.start()
+        assert (await step_alone(Store(beside), single)).is_begun
+        await holding.rollback()
+        await waits(other, unless=step.done)
+        await beginning.commit()
+        assert await step == [False]
+        answer = await step_alone(store, grouped)
+        assert answer.begun is not None
+        assert answer.begun.verdict == "closed"
+    finally:
+        await beside.close()
+    used = await store.value("SELECT used FROM fairpost.quota_at($1, clock_timestamp())", WORKSPACE)
+    assert used == await store.value(BEGUN) == 1
+
+
+# ── locks in one order ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def of_two_workspaces(world: World) -> list[Clerk]:
+    """The first account sends an e-mail of the second workspace and has claimed one of the first; the others have
+    claimed one of each."""
+    await world.add_accounts("nora")
+    for workspace in (WORKSPACE, OTHER):
+        await world.set_schedule(Schedule(quota=Quota(daily_max=100)), workspace)
+        await world.add_people(8, workspace=workspace)
+        await world.launch(await world.draft(workspace=workspace))
+    made = await clerks(world, "anna", "bert", "carl", each=4)
+    for clerk, wanted in zip(made, ((OTHER, WORKSPACE), (WORKSPACE,), (OTHER,)), strict=True):
+        rows = await world.store.fetch(
+            "SELECT id, workspace FROM fairpost.queue WHERE id = ANY ($1) ORDER BY id", clerk.claimed
+        )
+        clerk.claimed = [next(row["id"] for row in rows if row["workspace"] == each) for each in wanted]
+        await world.store.give_back(clerk.lease, [row["id"] for row in rows if row["id"] not in clerk.claimed])
+    assert (await step_alone(world.store, made[0])).is_begun
+    return made
+
+
+def put_off() -> Retry:
+    return Retry(clock.now() + DAY, ())
+
+
+async def test_a_step_that_refunds_one_quota_and_charges_another_does_not_deadlock_with_a_group(
+    world: World, other: "asyncpg.Connection"
+) -> None:
+    single, *group = await of_two_workspaces(world)
+    async with other.transaction():
+        await other.fetch(LOCK_TODAY, WORKSPACE, clock.now())
+        grouped = asyncio.create_task(step_together(world.store, group))
+        assert await waits(other)
+        alone = asyncio.create_task(step_alone(world.store, single, verdict=put_off()))
+        assert await waits(other, 2)
+    assert await grouped == [True, True]
+    answer = await alone
+    assert (answer.settled, answer.is_begun) == ("settled", True)
+    used = "SELECT workspace, sum(used) AS n FROM fairpost.quotas GROUP BY 1"
+    assert {row["workspace"]: row["n"] for row in await world.store.fetch(used)} == {WORKSPACE: 2, OTHER: 1}
+
+
+async def test_a_step_that_refunds_a_quota_does_not_deadlock_with_a_new_calendar(
+    world: World, url: str, other: "asyncpg.Connection"
+) -> None:
+    """A calendar with the first quota of a workspace waits for begins in progress, and then locks the quotas."""
+    single, *_ = await of_two_workspaces(world)
+
+    async def lay(conn: "asyncpg.Connection") -> None:
+        async with conn.transaction():
+            await conn.execute("SELECT fairpost.await_begins()")
+            await conn.fetch("SELECT FROM fairpost.quotas WHERE workspace = $1 FOR UPDATE", OTHER)
+
+    calendar = await asyncpg.connect(url)
+    try:
+        async with other.transaction():
+            await other.fetch(LOCK_TODAY, OTHER, clock.now())
+            alone = asyncio.create_task(step_alone(world.store, single, verdict=put_off()))
+            assert await waits(other)
+            laying = asyncio.create_task(lay(calendar))
+            assert await waits(other, 2)
+        assert (await alone).is_taken
+        await laying
+    finally:
+        await calendar.close()
+
+
+async def test_a_step_that_waits_longer_than_its_session_allows_stops_only_its_own_account(
+    world: World, url: str, other: "asyncpg.Connection"
+) -> None:
+    """Another client of a pooler may have left a `lock_timeout` in the session."""
+    waiting, *rest = await of_two_workspaces(world)
+    plain = await without_campaign(world, "dora", "emil")
+    impatient = await Store.connect(f"{url}&lock_timeout=100ms")
+    try:
+        group = StepGroup.of(impatient)
+        async with other.transaction():
+            await other.fetch(LOCK_TODAY, WORKSPACE, clock.now())
+            requests = [each.request() for each in (waiting, *plain)]
+            answers = await asyncio.gather(*map(group.take_step, requests), return_exceptions=True)
+        assert [isinstance(answer, StepAnswer) and answer.is_begun for answer in answers] == [False, True, True]
+        assert isinstance(answers[0], asyncpg.LockNotAvailableError)
+        assert (await group.take_step(waiting.request())).is_begun, "the account stays usable"
+        assert await take_steps(world.store, [rest[0].request()]) != [None]
+    finally:
+        await impatient.close()
+
+
+async def without_campaign(world: World, *names: str) -> Sequence[Clerk]:
+    mail = [{"workspace": "plain", "to": f"{name}@there.test", "subject": "s", "text": "t"} for name in names]
+    await world.add_accounts(*names)
+    await world.store.enqueue_many([each | {"account": name} for each, name in zip(mail, names, strict=True)])
+    made = []
+    for name in names:
+        account = await world.store.account_named(name)
+        lease = await world.store.take_lease(account.id, owner="test", seconds=timedelta(days=1).total_seconds())
+        assert lease is not None
+        pinned = "SELECT id FROM fairpost.queue WHERE route = '@' || $1"
+        clerk = Clerk(name, lease)
+        await claim(world.store, clerk, 1)
+        assert clerk.claimed == [await world.store.value(pinned, name)]
+        made.append(clerk)
+    return made
