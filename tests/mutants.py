@@ -216,6 +216,13 @@ MUTANTS = (
         (PAUSE,),
     ),
     Mutant(
+        "a hold returns before the sends that are just beginning",
+        f"{RELEASE}/pause.sql",
+        "p_reason, p_params, p_now);\n    PERFORM fairpost.await_begins();",
+        "p_reason, p_params, p_now);",
+        (GROUP_PAUSES,),
+    ),
+    Mutant(
         "a worker that lost its lease can still make the account rest",
         f"{RELEASE}/account.sql",
         """rest_detail = left(p_detail, 1000)
