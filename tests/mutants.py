@@ -160,6 +160,20 @@ MUTANTS = (
         (GROUP_QUOTAS,),
     ),
     Mutant(
+        "a refund is lost if a new calendar replaces its day",
+        "src/fairpost/store/sql/campaigns/gates.sql",
+        "FOR look IN 1 .. 2 LOOP",
+        "FOR look IN 1 .. 1 LOOP",
+        (GROUP_QUOTAS,),
+    ),
+    Mutant(
+        "a refund is lost if a new quota is computed in the meantime",
+        "src/fairpost/store/sql/campaigns/gates.sql",
+        "done := pg_advisory_xact_lock_shared(fairpost.pause_lock());",
+        "NULL;",
+        (GROUP_QUOTAS,),
+    ),
+    Mutant(
         "a shared commit waits for what a caller has locked",
         f"{SETTLE}/group.sql",
         "q.state = 'claimed' FOR UPDATE SKIP LOCKED) q\n            CROSS",

@@ -17,7 +17,7 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from tests.campaigns.clerks import Clerk, claim, clerks, passes, step_alone, step_together, waits
-from tests.campaigns.world import DAY, WORKSPACE, World
+from tests.campaigns.world import DAY, HOUR, WORKSPACE, World
 
 OTHER = "bravo"
 GROUP = 8
@@ -153,6 +153,43 @@ async def test_a_group_that_waits_into_the_next_day_does_not_exceed_its_quota(
         await beside.close()
     used = await store.value("SELECT used FROM fairpost.quota_at($1, clock_timestamp())", WORKSPACE)
     assert used == await store.value(BEGUN) == 1
+
+
+# ── a refund beside a new calendar ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_new_quota_does_not_count_an_e_mail_that_is_being_refunded(
+    world: World, other: "asyncpg.Connection"
+) -> None:
+    """There was no quota when it began, so there is nothing to refund yet."""
+    (clerk,) = await clerks(world, "anna", people=2)
+    assert (await step_alone(world.store, clerk)).is_begun
+    async with other.transaction():
+        assert (await step_alone(Store(other), clerk, verdict=put_off())).is_taken
+        laying = asyncio.create_task(world.set_schedule(Schedule(quota=Quota(daily_max=10))))
+        await waits(other, unless=laying.done)
+    await laying
+    assert await world.store.value("SELECT sum(used) FROM fairpost.quotas") == await world.store.value(BEGUN) == 0
+
+
+async def test_a_refund_that_waits_for_a_new_calendar_finds_the_day_that_replaced_its_own(
+    world: World, url: str, other: "asyncpg.Connection"
+) -> None:
+    """Days begin at another hour in another time zone."""
+    await world.set_schedule(Schedule(quota=Quota(daily_max=10)))
+    (clerk,) = await clerks(world, "anna", people=2)
+    assert (await step_alone(world.store, clerk)).is_begun
+    async with other.transaction():
+        day = await other.fetchrow("DELETE FROM fairpost.quotas WHERE used = 1 RETURNING *")
+        refunding = asyncio.create_task(step_alone(world.store, clerk, verdict=put_off()))
+        beside = await asyncpg.connect(url)
+        assert await waits(beside)
+        await beside.close()
+        counted = """INSERT INTO fairpost.quotas (workspace, starts_at, ends_at, day, allowed, used)
+                     VALUES ($1, $2, $3, $4, 10, 1)"""
+        await other.execute(counted, day["workspace"], day["starts_at"] - HOUR, day["ends_at"] - HOUR, day["day"])
+    assert (await refunding).is_taken
+    assert await world.store.value("SELECT sum(used) FROM fairpost.quotas") == await world.store.value(BEGUN) == 0
 
 
 # ── locks in one order ────────────────────────────────────────────────────────────────────────────────────────
