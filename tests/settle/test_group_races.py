@@ -22,7 +22,7 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from tests.conftest import Databases
-from tests.settle.test_group import NOW, OK, Desk, Undone, desks, everything
+from tests.settle.test_group import NOW, OK, Desk, Undone, desks, everything, waits_for_lock
 from tests.simulation.world import connect, draft
 
 LIFE = timedelta(days=100)
@@ -111,6 +111,40 @@ async def test_after_a_lease_is_resumed_an_earlier_statement_has_no_effect(store
         assert await store.value("SELECT count(*) FROM fairpost.emails WHERE id = $1", desk.sending) == 0
     finally:
         await late.close()
+
+
+# ── a cancel that waits ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_cancel_that_waits_for_a_group_does_not_cancel_what_began(
+    store: Store, url: str, is_committed: bool, isolation: str
+) -> None:
+    (desk,) = await desks(store, 1)
+    stepping, caller = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        step, cancel = stepping.transaction(), caller.transaction(isolation=isolation)
+        await step.start()
+        with clock.stopped_at(NOW):
+            assert all(await take_steps(Store(stepping), [desk.request()]))
+        await cancel.start()
+        said = asyncio.create_task(caller.fetchval("SELECT fairpost.cancel($1, NULL, $2)", desk.claimed, NOW))
+        await waits_for_lock(stepping)
+        await (step.commit() if is_committed else step.rollback())
+        try:
+            assert await said == ("sending" if is_committed else "cancelled")
+            await cancel.commit()
+        except asyncpg.SerializationError:
+            assert (isolation, is_committed) == ("repeatable_read", True)
+            await cancel.rollback()
+    finally:
+        await stepping.close()
+        await caller.close()
+    sending = "SELECT count(*) FROM fairpost.queue WHERE id = $1 AND state = 'sending'"
+    assert await store.value(sending, desk.claimed) == is_committed
+    with clock.stopped_at(NOW):
+        assert await take_steps(store, [desk.request()]) == [None]
 
 
 # ── random sequences ──────────────────────────────────────────────────────────────────────────────────────────
