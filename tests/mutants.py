@@ -60,6 +60,9 @@ SETTLE = "src/fairpost/store/sql/settle"
 GROUPS = "tests/settle/test_group.py"
 SHARED_CLAIMS = "tests/release/test_claim_group.py"
 CAMPAIGN_GROUPS = "tests/campaigns/test_together.py"
+GROUP_CLOCK = "tests/campaigns/test_group_clock.py"
+GROUP_PAUSES = "tests/campaigns/test_group_pauses.py"
+GROUP_QUOTAS = "tests/campaigns/test_group_quotas.py"
 ENGINE = "src/fairpost/engine"
 POLICY = "src/fairpost/policy"
 
@@ -143,6 +146,34 @@ MUTANTS = (
         (CAMPAIGN_GROUPS,),
     ),
     Mutant(
+        "a shared commit that waited into another day uses its quota",
+        f"{SETTLE}/group.sql",
+        "WHERE l.day @> lock_quotas.now",
+        "WHERE true",
+        (GROUP_QUOTAS,),
+    ),
+    Mutant(
+        "a refund is locked before the quota of an earlier workspace",
+        f"{SETTLE}/settle.sql",
+        "WHERE q.id = p_next AND q.workspace < email.workspace",
+        "WHERE q.id = p_next AND q.workspace > email.workspace",
+        (GROUP_QUOTAS,),
+    ),
+    Mutant(
+        "a refund is lost if a new calendar replaces its day",
+        "src/fairpost/store/sql/campaigns/gates.sql",
+        "FOR look IN 1 .. 2 LOOP",
+        "FOR look IN 1 .. 1 LOOP",
+        (GROUP_QUOTAS,),
+    ),
+    Mutant(
+        "a refund is lost if a new quota is computed in the meantime",
+        "src/fairpost/store/sql/campaigns/gates.sql",
+        "done := pg_advisory_xact_lock_shared(fairpost.pause_lock());",
+        "NULL;",
+        (GROUP_QUOTAS,),
+    ),
+    Mutant(
         "a shared commit waits for what a caller has locked",
         f"{SETTLE}/group.sql",
         "q.state = 'claimed' FOR UPDATE SKIP LOCKED) q\n            CROSS",
@@ -199,6 +230,13 @@ MUTANTS = (
         (PAUSE,),
     ),
     Mutant(
+        "a hold returns before the sends that are just beginning",
+        f"{RELEASE}/pause.sql",
+        "p_reason, p_params, p_now);\n    PERFORM fairpost.await_begins();",
+        "p_reason, p_params, p_now);",
+        (GROUP_PAUSES,),
+    ),
+    Mutant(
         "a worker that lost its lease can still make the account rest",
         f"{RELEASE}/account.sql",
         """rest_detail = left(p_detail, 1000)
@@ -216,11 +254,11 @@ MUTANTS = (
     ),
     # Settle
     Mutant(
-        "an expired lease can still begin a send",
+        "a lease that expires while its step waits can still begin a send",
         f"{SETTLE}/begin.sql",
-        "IF lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= now THEN",
-        "IF lease.epoch IS DISTINCT FROM p_epoch THEN",
-        (LEASES, CORE_MACHINE),
+        "IF lease.until <= now THEN",
+        "IF lease.until < '-infinity' THEN",
+        (GROUP_CLOCK,),
     ),
     Mutant(
         "an e-mail in doubt can be begun again",

@@ -241,22 +241,38 @@ def send_into_pipe(url: str, account_id: AccountId, pipe: Connection) -> None:
 
 async def _send_into_pipe(url: str, account_id: AccountId, transport: PipeTransport) -> None:
     async with Store.open(url, connections_max=1) as store:
-        runner = await _take(store, transport, account_id)
-        while True:
-            match await runner.step():
-                case Rested(Idle.BUSY):
-                    await runner.await_turn()
-                case Rested(
-                    Idle.LOST
-                ):  # the machine is so busy that the lease expired; an engine would start again as well
-                    runner = await _take(store, transport, account_id)
-                case Rested():
-                    break
-        await runner.stop()
+        await _send_all(store, account_id, transport, Together.over(store))
 
 
-async def _take(store: Store, transport: PipeTransport, account_id: AccountId) -> Runner:
-    while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:  # noqa: ASYNC110
+def send_together_into_pipe(url: str, account_ids: Sequence[AccountId], pipe: Connection) -> None:
+    """Accounts that share a process, its claims and its commits."""
+    asyncio.run(_send_together_into_pipe(url, account_ids, PipeTransport(pipe)))
+
+
+async def _send_together_into_pipe(url: str, account_ids: Sequence[AccountId], transport: PipeTransport) -> None:
+    async with Store.open(url) as store:
+        together = Together.over(store)
+        await asyncio.gather(*(_send_all(store, id_, transport, together) for id_ in account_ids))
+
+
+async def _send_all(store: Store, account_id: AccountId, transport: PipeTransport, together: Together) -> None:
+    runner = await _take(store, transport, account_id, together)
+    while True:
+        match await runner.step():
+            case Rested(Idle.BUSY):
+                await runner.await_turn()
+            case Rested(
+                Idle.LOST
+            ):  # the machine is so busy that the lease expired; an engine would start again as well
+                runner = await _take(store, transport, account_id, together)
+            case Rested():
+                break
+    await runner.stop()
+
+
+async def _take(store: Store, transport: PipeTransport, account_id: AccountId, together: Together) -> Runner:
+    options: dict[str, Any] = {"owner": "chaos", "lease_s": LEASE_S, "together": together}
+    while (runner := await Runner.start(store, transport, account_id, **options)) is None:  # noqa: ASYNC110
         await asyncio.sleep(0.05)  # the last worker died while holding the lease
     return runner
 

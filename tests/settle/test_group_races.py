@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 from fairpost.model.account import Lease, Limits, Usage
 from fairpost.model.ids import EmailId
 from fairpost.model.step import Begins, Settles, StepRequest
-from fairpost.model.verdict import Sent, Untouched, Verdict
-from fairpost.policy.limits import charge, refund
+from fairpost.model.verdict import Retry, Sent, Untouched, Verdict
+from fairpost.policy.limits import charge, refund, roll_windows
+from fairpost.store import privacy
 from fairpost.store.step_groups import take_steps
 from fairpost.store.store import Store
 from fairpost.system import clock
+from fairpost.system.clock import ManualClock
 from tests.conftest import Databases
-from tests.settle.test_group import NOW, OK, Desk, Undone, desks, everything
+from tests.settle.test_group import NOW, OK, Desk, Undone, desks, everything, waits_for_lock
 from tests.simulation.world import connect, draft
 
-LIFE = timedelta(hours=1)
+LIFE = timedelta(days=100)
 
 
 @pytest.fixture
@@ -111,9 +113,53 @@ async def test_after_a_lease_is_resumed_an_earlier_statement_has_no_effect(store
         await late.close()
 
 
+# ── a cancel that waits ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_cancel_that_waits_for_a_group_does_not_cancel_what_began(
+    store: Store, url: str, is_committed: bool, isolation: str
+) -> None:
+    (desk,) = await desks(store, 1)
+    stepping, caller = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        step, cancel = stepping.transaction(), caller.transaction(isolation=isolation)
+        await step.start()
+        with clock.stopped_at(NOW):
+            assert all(await take_steps(Store(stepping), [desk.request()]))
+        await cancel.start()
+        said = asyncio.create_task(caller.fetchval("SELECT fairpost.cancel($1, NULL, $2)", desk.claimed, NOW))
+        await waits_for_lock(stepping)
+        await (step.commit() if is_committed else step.rollback())
+        try:
+            assert await said == ("sending" if is_committed else "cancelled")
+            await cancel.commit()
+        except asyncpg.SerializationError:
+            assert (isolation, is_committed) == ("repeatable_read", True)
+            await cancel.rollback()
+    finally:
+        await stepping.close()
+        await caller.close()
+    sending = "SELECT count(*) FROM fairpost.queue WHERE id = $1 AND state = 'sending'"
+    assert await store.value(sending, desk.claimed) == is_committed
+    with clock.stopped_at(NOW):
+        assert await take_steps(store, [desk.request()]) == [None]
+
+
 # ── random sequences ──────────────────────────────────────────────────────────────────────────────────────────
 
-ACTS = ("step", "settle", "put back", "give back", "cancel", "claim", "lose the lease", "repeat", "hold", "release")
+ACTS = (
+    *("step", "settle", "refuse", "put back", "give back", "cancel", "erase", "claim", "repeat", "hold", "release"),
+    *("lose the lease", "die", "an hour passes", "a day passes"),
+)
+LATER = {"an hour passes": timedelta(hours=1), "a day passes": timedelta(days=1)}
+
+
+def charged(usage: Usage) -> Usage:
+    """Counts another begin, in the hour and the day that it belongs to."""
+    now = clock.now()
+    return charge(Limits(), roll_windows(Limits(), usage, now=now), now=now)
 
 
 @dataclass
@@ -133,8 +179,9 @@ class Player:
 class Game:
     """Accounts of one process that take steps together, while other things happen to their e-mails."""
 
-    def __init__(self, store: Store, players: list[Player]) -> None:
+    def __init__(self, store: Store, players: list[Player], manual: ManualClock) -> None:
         self.store = store
+        self.clock = manual
         self.players = players
         self.begun: Counter[EmailId] = Counter()  # hand-overs by e-mail
         self.cancelled: set[EmailId] = set()
@@ -143,6 +190,8 @@ class Game:
         match act:
             case "step":
                 await self._step(chosen, Sent(), begins=True)
+            case "refuse":
+                await self._step(chosen, Retry(clock.now() + LIFE, ()), begins=True)
             case "settle":
                 await self._step(chosen, Sent(), begins=False)
             case "put back":
@@ -152,18 +201,23 @@ class Game:
                 assert not any(await take_steps(self.store, requests)) if requests else True
             case "claim":
                 for each in chosen:
-                    each.claimed += (await self.store.claim(each.lease, limit=2, now=NOW)).ids
+                    each.claimed += (await self.store.claim(each.lease, limit=2)).ids
             case "give back":
                 for each in chosen:
                     await self.store.give_back(each.lease, each.claimed)
                     each.claimed.clear()
             case "cancel":
                 for id_ in [id_ for each in chosen for id_ in (*each.claimed[:1], *filter(None, [each.sending]))]:
-                    if await self.store.cancel(id_, now=NOW) == "cancelled":
+                    if await self.store.cancel(id_) == "cancelled":
                         self.cancelled.add(id_)
-            case "lose the lease":
+            case "erase":
+                for id_ in [id_ for each in chosen for id_ in (*each.claimed[:1], *filter(None, [each.sending]))]:
+                    await self._erase(id_)
+            case "lose the lease" | "die":
                 for each in chosen:
-                    await self._lose(each)
+                    await self._lose(each, is_dropped=act == "lose the lease")
+            case "an hour passes" | "a day passes":
+                self.clock.advance(LATER[act])
             case "hold" | "release":
                 until = "infinity" if act == "hold" else "2029-01-01Z"
                 sql = """INSERT INTO fairpost.sender_rules (workspace, level, key, held_until) VALUES ($1, 'workspace', '', $2::text::timestamptz)
@@ -178,7 +232,7 @@ class Game:
                 settles = replace(settles, report=None)
             begun = None
             if begins and each.claimed:
-                begun = Begins(email_id=each.claimed[0], usage=charge(Limits(), each.usage, now=NOW))
+                begun = Begins(email_id=each.claimed[0], usage=charged(each.usage))
             if settles is not None or begun is not None:
                 each.last = StepRequest(lease=each.lease, number=each.lease.step + 1, settles=settles, begins=begun)
                 requests.append((each, each.last))
@@ -195,25 +249,41 @@ class Game:
                 each.lease = replace(each.lease, step=each.lease.step + 1)
             if request.settles is not None and taken.settled == "settled":
                 each.sending = None
-                each.untouched += verdict == Untouched()
-                each.usage = refund(each.usage) if verdict == Untouched() else each.usage
+                if verdict == Untouched():
+                    each.untouched += 1
+                    each.usage = refund(each.usage)
             if request.begins is not None and taken.begun is not None:
                 id_ = each.claimed.pop(0)
                 if taken.is_begun:
                     assert id_ not in self.cancelled
+                    if request.begins.usage.day_started_at != each.usage.day_started_at:  # each day counts its own
+                        each.begins = each.untouched = 0
                     each.sending, each.usage = id_, request.begins.usage
                     each.begins += 1
                     self.begun[id_] += 1
                 else:
                     await self.store.give_back(each.lease, [id_])
 
-    async def _lose(self, each: Player) -> None:
-        """Another worker takes the account; its e-mail in progress is in doubt, and is settled as the first worker saw it."""
-        await self.store.drop_lease(each.lease)
-        lease = await self.store.take_lease(each.lease.account_id, owner="next", seconds=LIFE.total_seconds(), now=NOW)
+    async def _lose(self, each: Player, *, is_dropped: bool) -> None:
+        """Another worker takes the account and continues with the usage that is stored; the e-mail in progress is in
+        doubt."""
+        id_ = each.lease.account_id
+        if is_dropped:
+            await self.store.drop_lease(each.lease)
+        else:
+            await self.store.value("UPDATE fairpost.leases SET until = $2 WHERE account_id = $1", id_, clock.now())
+        lease = await self.store.take_lease(id_, owner="next", seconds=LIFE.total_seconds())
         assert lease is not None
         each.lease, each.sending, each.last = lease, None, None
         each.claimed.clear()
+        each.usage = (await self.store.account(id_)).usage
+
+    async def _erase(self, id_: EmailId) -> None:
+        """Erases the recipient, whose e-mail is cancelled unless it is being sent."""
+        row = await self.store.row("SELECT workspace, addresses[1] AS address FROM fairpost.queue WHERE id = $1", id_)
+        if row is not None and row["address"] is not None:
+            erasure = await privacy.erase(self.store, row["address"], workspace=row["workspace"])
+            self.cancelled |= {id_} if erasure.cancelled else set()
 
     async def check(self) -> None:
         """Holds at any moment."""
@@ -221,10 +291,9 @@ class Game:
             sql = "SELECT id FROM fairpost.queue WHERE account_id = $1 AND state = 'sending'"
             sending = [row["id"] for row in await self.store.fetch(sql, each.lease.account_id)]
             assert sending == [each.sending] * (each.sending is not None)
-            used = await self.store.value(
-                "SELECT day_used FROM fairpost.leases WHERE account_id = $1", each.lease.account_id
-            )
-            assert used == each.begins - each.untouched
+            usage = (await self.store.account(each.lease.account_id)).usage
+            assert usage.day_used == each.begins - each.untouched
+            assert (usage.hour_used, usage.day_used) == (each.usage.hour_used, each.usage.day_used)
         sql = (
             """SELECT q.id, q.attempts FROM fairpost.queue q UNION ALL SELECT e.id, e.attempts FROM fairpost.emails e"""
         )
@@ -268,14 +337,14 @@ def test_whatever_happens_between_steps_each_email_is_handed_over_once_per_count
 
     async def played() -> None:
         store = Store(conn)
-        with clock.stopped_at(NOW):
+        with clock.stopped_at(NOW) as manual:
             players = []
             for name in ("a0", "a1", "a2"):
                 account = await store.account_named(name)
                 lease = await store.take_lease(account.id, owner="test", seconds=LIFE.total_seconds(), now=NOW)
                 assert lease is not None
                 players.append(Player(name, lease))
-            game = Game(store, players)
+            game = Game(store, players, manual)
             await game.play("claim", players)
             for act, chosen in moves:
                 await game.play(act, [players[nth] for nth in chosen])

@@ -1,8 +1,9 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
 A step waits briefly until half of the working accounts have asked, and until any commit in progress has finished. A
-step that cannot share a commit (because it is not ordinary, its rows are locked, or it makes the commit fail) is taken
-alone, with the same number. If the database is in trouble, every request fails, and each account resumes its lease.
+step that cannot share a commit (because it is not ordinary, its rows are locked, or it makes the commit fail or wait
+too long) is taken alone, with the same number. If the database is in trouble, every request fails, and each account
+resumes its lease.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from fairpost.model.ids import AccountId
 from fairpost.model.step import StepAnswer, StepRequest
 from fairpost.store.step_groups import is_ordinary, take_steps
 from fairpost.store.store import Store
-from fairpost.store.trouble import is_trouble
+from fairpost.store.trouble import is_rolled_back, is_trouble
 from fairpost.system.failpoints import failpoint
 
 TakeSteps = Callable[[Sequence[StepRequest]], Awaitable[list[StepAnswer | None]]]
@@ -104,11 +105,11 @@ class StepGroup:
             answers = await self._together([request for request, _ in asked])
             failpoint("after_group")
         except BaseException as error:
-            if not isinstance(error, Exception) or is_trouble(error):
+            if not isinstance(error, Exception) or (is_trouble(error) and not is_rolled_back(error)):
                 for _, answer in asked:
                     _fail(answer, error)
                 return
-            answers = [None] * len(asked)  # one step makes the commit fail: taken alone, only that one fails
+            answers = [None] * len(asked)  # one step makes the commit fail or wait: taken alone, only that one does
         for (request, answer), taken in zip(asked, answers, strict=True):
             if taken is not None:
                 _give(answer, taken)

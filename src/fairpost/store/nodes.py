@@ -23,9 +23,9 @@ class NodeStore(Database):
         now: datetime | None = None,
     ) -> None:
         """Hold everything below this node until `until`. If `until` is None, hold it until the hold is released
-        manually.
+        manually. After the commit, no engine begins to send another e-mail below it.
         """
-        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
+        sql = "SELECT fairpost.hold_and_wait($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
         why = Reason("hold.by_hand", note=reason)
         await self.value(sql, workspace, level, key, until, why.code, write_params(why), at(now))
 

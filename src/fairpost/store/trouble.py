@@ -149,6 +149,11 @@ def is_trouble(error: BaseException) -> bool:
     return isinstance(error, DatabaseUnavailable) or trouble_of(error) is not None
 
 
+def is_rolled_back(error: BaseException) -> bool:
+    """Return whether the statement certainly had no effect, because it waited for another transaction's locks."""
+    return isinstance(error, (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError))
+
+
 def is_about_data(error: BaseException) -> bool:
     """Return whether the error means that the database can never store these values, which makes retrying useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))

@@ -14,9 +14,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     today fairpost.quotas;
 BEGIN
-    SELECT * INTO today FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_at AND q.ends_at > p_at
-    ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1 FOR NO KEY UPDATE;
-    IF NOT FOUND OR p_n > 0 AND today.used >= today.allowed THEN
+    FOR look IN 1 .. 2 LOOP   -- if this waited for a new calendar that replaced the row, the second look finds the new one
+        SELECT * INTO today FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_at AND q.ends_at > p_at
+        ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1 FOR NO KEY UPDATE;
+        EXIT WHEN FOUND;
+    END LOOP;
+    IF today.workspace IS NULL OR p_n > 0 AND today.used >= today.allowed THEN
         RETURN false;
     END IF;
     UPDATE fairpost.quotas q SET used = greatest(0, q.used + p_n), turn = q.turn + 1
@@ -154,11 +157,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- If an e-mail was not sent, refunds it to the quota for the day on which its sending started.
+-- If an e-mail was not sent, refunds it to the quota for the day on which its sending started. Holds the lock of begins until the commit, so that a
+-- calendar with a new quota does not count the e-mail as begun without getting the refund.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
-LANGUAGE sql AS $$
-    SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
-$$;
+LANGUAGE plpgsql AS $$
+DECLARE
+    done text;
+BEGIN
+    done := pg_advisory_xact_lock_shared(fairpost.pause_lock());
+    done := fairpost.use_quota(email.workspace, email.begun_at, -1);
+END $$;
 
 -- Stores a workspace's hours and quotas for the coming weeks, computed from revision `p_revision` of the schedule. `p_open` is {timezone:
 -- multirange}, with the workspace's own time zone under ''; null means no window. `p_days` is [{day, starts_at, ends_at, allowed}]; null means no

@@ -87,9 +87,18 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- Holds a whole workspace, with the same guarantee as a pause. After the commit, no further sends start for the workspace. `p_reason` is the caller's
--- text. Waits for begins in progress as the last step, because a transaction that holds their lock must not wait for a claim. Returns whether the
--- workspace was already held.
+-- Holds a name, with the same guarantee as a pause. After the commit, no further sends start below the name. Waits for begins in progress as the last
+-- step, because a transaction that holds their lock must not wait for a claim.
+CREATE OR REPLACE FUNCTION fairpost.hold_and_wait(
+    p_workspace text, p_level fairpost.node_level, p_key text, p_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
+) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM fairpost.hold(p_workspace, p_level, p_key, p_until, p_reason, p_params, p_now);
+    PERFORM fairpost.await_begins();
+END $$;
+
+-- Holds a whole workspace in this way. `p_reason` is the caller's text. Returns whether the workspace was already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -98,7 +107,6 @@ DECLARE
     before CONSTANT boolean := EXISTS (
         SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.held_until > coalesce(p_now, clock_timestamp()));
 BEGIN
-    PERFORM fairpost.hold(p_workspace, 'workspace', '', p_until, 'hold.by_hand', jsonb_build_object('note', p_reason), p_now);
-    PERFORM fairpost.await_begins();
+    PERFORM fairpost.hold_and_wait(p_workspace, 'workspace', '', p_until, 'hold.by_hand', jsonb_build_object('note', p_reason), p_now);
     RETURN before;
 END $$;

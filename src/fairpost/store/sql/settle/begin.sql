@@ -33,10 +33,11 @@ BEGIN
         verdict := CASE WHEN lease.step <> p_step - 1 THEN 'late' ELSE 'unconfirmed' END;
         RETURN;
     END IF;
-    begun := fairpost.begin_email(lease, p_id, p_evidence, now);
+    begun := fairpost.begin_email(lease, p_id, p_evidence, p_now);
     verdict := begun.verdict;
     skip := begun.skip;
     attempt := begun.attempt;
+    now := begun.now;
     IF verdict = 'begun' THEN
         counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- an assignment, because PERFORM would run a whole query
     END IF;
@@ -62,8 +63,9 @@ $$;
 
 -- The part of `begin_send` that concerns the e-mail. The lease row is locked and valid.
 DROP FUNCTION IF EXISTS fairpost.begin_email(bigint, bigint, bigint, jsonb, timestamptz);
+DROP FUNCTION IF EXISTS fairpost.begin_email(fairpost.leases, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_email(
-    lease fairpost.leases, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer
+    lease fairpost.leases, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer, OUT now timestamptz
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -71,18 +73,28 @@ DECLARE
     account record;
     locked text;
 BEGIN
+    -- Locks first, then reads, so that no pause can begin before the commit. These are written as assignments, which take a microsecond, because
+    -- PERFORM would run a whole query. The time is read last, because the lease, the e-mail or the window may have expired while this waited.
+    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.account_id = lease.account_id AND q.epoch = lease.epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    IF email.campaign_id IS NOT NULL THEN
+        locked := fairpost.lock_quotas(ARRAY[p_id], p_now);
+    END IF;
+    now := coalesce(p_now, clock_timestamp());
+    IF lease.until <= now THEN
+        verdict := 'stale';
+        RETURN;
+    ELSIF email.id IS NULL THEN
         verdict := 'gone';
         RETURN;
     END IF;
     skip := fairpost.suppressed(email.workspace, email.addresses, email.class);
-    IF email.expires_at <= p_now OR email.addresses <@ skip THEN
-        verdict := CASE WHEN email.expires_at <= p_now THEN 'expired' ELSE 'suppressed' END;
-        PERFORM fairpost.finish_unsendable(p_id, p_now);
+    IF email.expires_at <= now OR email.addresses <@ skip THEN
+        verdict := CASE WHEN email.expires_at <= now THEN 'expired' ELSE 'suppressed' END;
+        PERFORM fairpost.finish_unsendable(p_id, now);
         RETURN;
     END IF;
-    SELECT a.status, a.revision, EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = email.workspace AND b.until > p_now) AS is_blocked
+    SELECT a.status, a.revision, EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = a.id AND b.workspace = email.workspace AND b.until > begin_email.now) AS is_blocked
     INTO account FROM fairpost.accounts a WHERE a.id = lease.account_id;
     IF account.status <> 'active' OR account.revision <> lease.revision THEN
         verdict := CASE WHEN account.status <> 'active' THEN 'inactive' ELSE 'changed' END;
@@ -91,20 +103,17 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Locks first, then reads, so that no pause can begin before the commit. This is written as an assignment, which takes a microsecond, because
-    -- PERFORM would run a whole query.
-    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
-    IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
+    IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, now) THEN
         verdict := 'held';
         RETURN;
     END IF;
     IF email.campaign_id IS NOT NULL THEN
-        verdict := fairpost.admit_to_campaign(email, p_now);
+        verdict := fairpost.admit_to_campaign(email, now);
         IF verdict IS NOT NULL THEN
             RETURN;
         END IF;
     END IF;
-    UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = p_now, evidence = p_evidence WHERE q.id = p_id;
+    UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = begin_email.now, evidence = p_evidence WHERE q.id = p_id;
     attempt := email.attempts + 1;
     verdict := 'begun';
 END $$;

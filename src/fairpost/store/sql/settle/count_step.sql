@@ -1,7 +1,7 @@
 -- Updates the lease row, which is already locked, after a step. Writes the step number, the counts of sent and failed e-mails, and the account's
 -- usage. All counting for `settle`, `begin_send` and `settle_and_begin` happens here. `p_settled` is the result of `settle_email`, or NULL if no
 -- e-mail was settled. `p_begun` is the e-mail whose sending has started, with the resulting usage, or NULL. An outcome that is merely late evidence
--- does not affect limits and does not count as a step.
+-- does not affect limits and does not count as a step. The commit always waits for the disk.
 CREATE OR REPLACE FUNCTION fairpost.count_step(
     p_account bigint, p_lease_step bigint, p_settled text, p_outcome text, p_detail jsonb, p_begun bigint, p_usage jsonb, p_now timestamptz
 ) RETURNS void
@@ -12,7 +12,11 @@ DECLARE
     is_sent CONSTANT boolean := coalesce(p_settled IN ('settled', 'evidence') AND p_outcome = 'sent', false);
     untouched CONSTANT integer := (is_settled AND p_outcome = 'untouched')::integer;
     day CONSTANT timestamptz := p_usage ->> 'day_started_at';
+    done text;
 BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN   -- may have been left in the session by another client of a pooler
+        done := set_config('synchronous_commit', 'on', true);
+    END IF;
     UPDATE fairpost.leases l SET
         step = l.step + (is_settled OR is_begun)::integer,
         deaths = CASE WHEN is_settled AND is_sent THEN 0 ELSE l.deaths END,

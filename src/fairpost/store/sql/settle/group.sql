@@ -42,10 +42,10 @@ BEGIN
         RETURN;
     END IF;
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());   -- an assignment, because PERFORM would run a whole query
-    IF EXISTS (SELECT FROM unnest(b_id) b(id) CROSS JOIN LATERAL (SELECT q.campaign_id FROM fairpost.queue q WHERE q.id = b.id OFFSET 0) q WHERE q.campaign_id IS NOT NULL) THEN
-        charged := fairpost.lock_quotas(b_id, coalesce(p_now, clock_timestamp()));
-    END IF;
     now := coalesce(p_now, clock_timestamp());
+    IF EXISTS (SELECT FROM unnest(b_id) b(id) CROSS JOIN LATERAL (SELECT q.campaign_id FROM fairpost.queue q WHERE q.id = b.id OFFSET 0) q WHERE q.campaign_id IS NOT NULL) THEN
+        SELECT l.workspaces, l.now INTO charged, now FROM fairpost.lock_quotas(b_id, p_now) l;
+    END IF;
 
     -- Locks first, then reads. The leases, the pause and the quotas are locked by now, and this is a new statement.
     WITH judged AS MATERIALIZED (
@@ -161,21 +161,31 @@ BEGIN
     RETURN today;
 END $$;
 
--- For the workspaces whose campaigns have these e-mails, locks today's quotas, always in the same order. Returns the workspaces that have a quota.
-CREATE OR REPLACE FUNCTION fairpost.lock_quotas(p_ids bigint[], p_now timestamptz) RETURNS text[]
+-- For the workspaces whose campaigns have these e-mails, locks today's quotas, always in the same order. `workspaces` are those whose quota is locked,
+-- and `now` is the time once all of them are. If another day began in the meantime, its quotas are not locked, and their workspaces are omitted.
+DROP FUNCTION IF EXISTS fairpost.lock_quotas(bigint[], timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.lock_quotas(p_ids bigint[], p_now timestamptz, OUT workspaces text[], OUT now timestamptz)
 LANGUAGE plpgsql AS $$
 DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     each text;
-    found text[] := '{}';
+    today record;
+    days tstzrange[] := '{}';
 BEGIN
+    workspaces := '{}';
     FOR each IN
         SELECT DISTINCT q.workspace FROM unnest(p_ids) i(id) CROSS JOIN LATERAL (SELECT q.workspace, q.campaign_id FROM fairpost.queue q WHERE q.id = i.id OFFSET 0) q
         JOIN fairpost.schedules w ON w.workspace = q.workspace AND w.daily_max IS NOT NULL WHERE q.campaign_id IS NOT NULL ORDER BY q.workspace
     LOOP
-        PERFORM FROM fairpost.quotas t WHERE t.workspace = each AND t.starts_at <= p_now AND t.ends_at > p_now ORDER BY t.starts_at DESC, t.turn DESC LIMIT 1 FOR NO KEY UPDATE;
-        found := found || each;
+        SELECT q.starts_at, q.ends_at INTO today FROM fairpost.quotas q WHERE q.workspace = each AND q.starts_at <= t AND q.ends_at > t
+        ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1 FOR NO KEY UPDATE;
+        IF FOUND THEN
+            workspaces := workspaces || each;
+            days := days || tstzrange(today.starts_at, today.ends_at);
+        END IF;
     END LOOP;
-    RETURN found;
+    now := coalesce(p_now, clock_timestamp());
+    workspaces := ARRAY(SELECT l.workspace FROM unnest(workspaces, days) l(workspace, day) WHERE l.day @> lock_quotas.now);
 END $$;
 
 -- Charges one e-mail to today's quota for each entry. The caller has locked the rows and checked that the quotas are sufficient.

@@ -20,16 +20,17 @@ BEGIN
         verdict := 'late';
         RETURN;
     END IF;
-    settled := fairpost.settle_email(p_account, p_epoch, lease.epoch, p_id, p_outcome, p_detail, p_now);
+    settled := fairpost.settle_email(p_account, p_epoch, lease.epoch, p_id, p_outcome, p_detail, p_now, p_next);
     IF lease.server IS DISTINCT FROM pg_postmaster_start_time() THEN
         verdict := 'unconfirmed';
     ELSIF settled NOT IN ('settled', 'gone') OR lease.epoch IS DISTINCT FROM p_epoch OR lease.until <= now THEN
         verdict := 'stale';
     ELSE
-        begun := fairpost.begin_email(lease, p_next, NULL, now);
+        begun := fairpost.begin_email(lease, p_next, NULL, p_now);
         verdict := begun.verdict;
         skip := begun.skip;
         attempt := begun.attempt;
+        now := begun.now;
         is_begun := verdict = 'begun';
     END IF;
     IF settled IN ('settled', 'evidence') OR is_begun THEN

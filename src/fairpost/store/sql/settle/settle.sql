@@ -40,9 +40,11 @@ BEGIN
     RETURN settled;
 END $$;
 
--- The part of `settle` that concerns the e-mail. The lease row is locked and has the epoch `lease_epoch`.
+-- The part of `settle` that concerns the e-mail. The lease row is locked and has the epoch `lease_epoch`. `p_next` is the e-mail that the same
+-- transaction will begin, if any.
+DROP FUNCTION IF EXISTS fairpost.settle_email(bigint, bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle_email(
-    p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
+    p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz, p_next bigint DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -112,6 +114,10 @@ BEGIN
     END CASE;
 
     IF email.campaign_id IS NOT NULL AND p_outcome NOT IN ('sent', 'in_doubt') THEN
+        IF p_next IS NOT NULL THEN   -- in the same order as in a group: first the pause, then the quotas by workspace
+            done := pg_advisory_xact_lock_shared(fairpost.pause_lock());
+            done := fairpost.lock_quotas(ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = p_next AND q.workspace < email.workspace), p_now);
+        END IF;
         PERFORM fairpost.refund_quota(email);
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
