@@ -255,6 +255,8 @@ def write_campaigns(walk: Walk, url: str, folder: Path) -> None:
     walk("prospects pause ann@example.com")
     walk("prospects resume ann@example.com")
     walk("prospects remove ann@example.com")
+    walk("prospects import spare", people)
+    walk("prospects remove-list spare")
     walk("template set spare --subject Hi --text Hi")
     walk("sequence set spare --step spare")
     walk("sequence remove spare")

@@ -269,7 +269,7 @@ def test_the_first_look_says_sending_where_an_account_sends() -> None:
     assert missing(told(first_of(ALL_WELL, 3.2)), "3 e-mails/s", "3 queued") == []
 
 
-def test_what_was_just_sent_does_not_hide_that_no_engine_is_running() -> None:
+def test_a_recent_send_does_not_hide_that_no_engine_is_running() -> None:
     assert first_of(replace(ALL_WELL, engines=()), 3.2).code == "engine.none"
 
 
