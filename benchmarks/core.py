@@ -85,13 +85,14 @@ def recorded_figures() -> dict[str, dict[str, object]]:
 
 
 def main(names: list[str]) -> None:
+    measured = commit()  # before the figures of the first benchmark are written
     for name in names:
         print(f"{name} …", flush=True)
         figures = measure(name)
         show_figures(figures)
         machine = {"cores": os.cpu_count(), "load": round(os.getloadavg()[2], 1)}
         day = datetime.now(UTC).date().isoformat()
-        all_figures = recorded_figures() | {name: {"commit": commit(), "date": day, **machine, "figures": figures}}
+        all_figures = recorded_figures() | {name: {"commit": measured, "date": day, **machine, "figures": figures}}
         FIGURES.write_text(json.dumps(all_figures, indent=1) + "\n")
     README.write_text(written(README.read_text(), recorded_figures()))
 
