@@ -368,9 +368,9 @@ MUTANTS = (
     ),
     Mutant(
         "a worker that is woken claims more and more",
-        f"{ENGINE}/runner.py",
-        "            await self._batch.give_back_all()\n        self._pace.has_looked_for_urgent()\n        has_bounced = self._pace.usage.day_bounces > 0 and not self._batch.first\n        if self._books.is_due(has_bounced=has_bounced) and await self._books.write():\n            return Rested(Idle.INACTIVE)\n        if self._batch.first:",
-        "            pass\n        is_woken = self._pace.may_be_urgent\n        self._pace.has_looked_for_urgent()\n        has_bounced = self._pace.usage.day_bounces > 0 and not self._batch.first\n        if self._books.is_due(has_bounced=has_bounced) and await self._books.write():\n            return Rested(Idle.INACTIVE)\n        if self._batch.first and not is_woken:",
+        f"{ENGINE}/claim.py",
+        "        await self._claim(1)\n        return self.first",
+        "        await self._claim(5)\n        return self.first",
         (STOCK,),
     ),
     Mutant(

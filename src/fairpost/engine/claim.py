@@ -101,6 +101,13 @@ class Batch:
             await self._keep_one(other_than=troubles.last)
         return None
 
+    async def add_urgent(self) -> bool:
+        """Claim one more e-mail, because urgent mail may have arrived. Return whether the claimed e-mail is urgent, in which
+        case more urgent mail may be waiting. If the claim is refused, so is the next begin, for the same reason.
+        """
+        await self._claim(1)
+        return self.first is not None and self.first.email_class is EmailClass.URGENT
+
     async def _claim(self, most: int) -> Claim:
         asked_at_s = clock.monotonic()
         claim, emails = await self._claims.claim(self._lease.now_held, pool=self._pool, limit=most)

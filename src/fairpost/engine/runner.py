@@ -259,9 +259,9 @@ class Runner:
     async def _claim(self, now: datetime) -> Rested | None:
         """Claim e-mails. Return None if at least one is claimed."""
         first = self._batch.first
-        if self._pace.may_be_urgent and first is not None and first.email_class is not EmailClass.URGENT:
-            await self._batch.give_back_all()
-        self._pace.has_looked_for_urgent()
+        is_behind_bulk = first is not None and first.email_class is not EmailClass.URGENT
+        if not (self._pace.may_be_urgent and is_behind_bulk and await self._batch.add_urgent()):
+            self._pace.has_looked_for_urgent()
         has_bounced = self._pace.usage.day_bounces > 0 and not self._batch.first
         if self._books.is_due(has_bounced=has_bounced) and await self._books.write():
             return Rested(Idle.INACTIVE)
