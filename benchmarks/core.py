@@ -36,10 +36,10 @@ BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->
 
 # The rows of the README's table: the text, and the keys of the figures with their format.
 ROWS = (
-    ("Whole engine: claim, compose, send, settle, one commit per e-mail / a simple sender in one process / in two", "{emails_per_s:,.0f}/s / {naive_emails_per_s:,.0f}/s / {naive_2_processes_per_s:,.0f}/s"),
+    ("The whole engine, with each outcome committed before the account sends its next e-mail / a simple sender in one process / in two processes", "{emails_per_s:,.0f}/s / {naive_emails_per_s:,.0f}/s / {naive_2_processes_per_s:,.0f}/s"),
     ("CPU per e-mail: engine / PostgreSQL / receiving server", "{cpu_us_engine:,.0f} µs / {cpu_us_database:,.0f} µs / {cpu_us_sink:,.0f} µs"),
     ("From commit to the server's 250, idle engine, median / 99%", "{pickup_ms_p50:.1f} ms / {pickup_ms_p99:.1f} ms"),
-    ("The same for urgent mail behind 1,000,000 e-mails, 99%", "{pickup_loaded_ms_p99:,.0f} ms"),
+    ("The same for urgent mail that arrives behind 1,000,000 e-mails, 99%", "{pickup_loaded_ms_p99:,.0f} ms"),
     ("Enqueue, one transaction each / a bare INSERT", "{single_per_s:,.0f}/s / {raw_single_per_s:,.0f}/s"),
     ("Enqueue in bulk / a bare INSERT", "{bulk_per_s:,.0f}/s / {raw_bulk_per_s:,.0f}/s"),
     ("Composing a 5 KB e-mail / with the standard library", "{compose_us:,.0f} µs / {stdlib_us:,.0f} µs"),
