@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -232,12 +232,14 @@ async def test_a_truncated_answer_is_asked_for_over_tcp() -> None:
         await writer.drain()
         writer.close()
 
-    async with (
-        await asyncio.start_server(
-            serve, "127.0.0.1", 0
-        ) as tcp,  # TCP chooses the port, because its ports are more often in use
-        nameserver(truncated, tcp.sockets[0].getsockname()[1]) as server,
-    ):
+    async with AsyncExitStack() as stack:
+        for _ in range(20):
+            tcp = await stack.enter_async_context(await asyncio.start_server(serve, "127.0.0.1", 0))
+            try:
+                server = await stack.enter_async_context(nameserver(truncated, tcp.sockets[0].getsockname()[1]))
+                break
+            except OSError:  # the port is in use for UDP
+                continue
         assert (await find_proof("acme.test", TOKEN, resolver=server.resolver)).is_proven
 
 
