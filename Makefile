@@ -60,7 +60,7 @@ screenshots: $(STAMP) peers  ## update docs/screenshots/ (some: ARGS=sign-in)
 CHAOS_KILLS ?= 300
 CHAOS_POSTGRES_KILLS ?= 15
 
-chaos: $(STAMP) peers  ## kill workers, engines and PostgreSQL CHAOS_KILLS times, and check that nothing is lost or repeated
+chaos: $(STAMP) peers  ## kill workers, engines and PostgreSQL CHAOS_KILLS times, with one and with three accounts per process, and check that nothing is lost or repeated
 	@FAIRPOST_CHAOS_KILLS=$(CHAOS_KILLS) FAIRPOST_CHAOS_POSTGRES_KILLS=$(CHAOS_POSTGRES_KILLS) $(BIN)/python -m pytest tests/chaos --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 
 world: $(STAMP)  ## run real engines against every provider of the zoo on real sockets (some: ARGS='--only greylisting')
